@@ -587,9 +587,9 @@ struct tft_session_opts {
  * The KV cache. A new token's keys and values take a slot. The cache i8, the default, rounds each
  * key and value, also of the prefix, to int8 numbers times a float when the token comes, and
  * attention sums products of integers; i8 runs on the CPU alone, and a device has the default f16.
- * With other caches slots are f16, or int8 too. In a quantized cache the rule `retain` chooses which
- * tokens stay there. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes that attention reads
- * directly. The string tft_session_opts.kv names a cache:
+ * With other caches slots are f16, or int8 too. In a quantized cache the rule `retain` chooses the
+ * tokens that stay there. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes
+ * that attention reads directly. The string tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"
@@ -671,9 +671,9 @@ struct tft_session_opts {
  *
  * A quantized token waits in its slot until enough of them fill a block. N is at most 32768
  * (prefill: 1048576), and at least 2 in fill and log2. A later knob overrides an earlier one. But
- * for i8 and slots=i8, the prefix always stays f16. Which tokens are quantized depends on their positions alone, so results
- * do not depend on how tokens were fed. docs/cache.md describes how the cache works and what
- * each preset costs.
+ * for i8 and slots=i8, the prefix always stays f16. Which tokens are quantized depends on their
+ * positions alone, so results do not depend on how tokens were fed. docs/cache.md describes how the
+ * cache works and what each preset costs.
  */
 
 /* Checks the text of a cache before there is a model for it. TFT_ERR_ARG: no model would take it;

@@ -49,8 +49,8 @@ void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
 {
     struct tft_fisher_exact *e = sound(kv, layer, head);
     float least = tft_fisher_least(&kv->layer[layer].fisher[TFT_KV_V][head]);
-    uint32_t dim = kv->head_dim, first = b * TFT_FISHER_BLOCK;
-    float x[TFT_KV_SIDES][TFT_CODED_SPAN];
+    uint32_t dim = tft_kv_heads(kv, layer).dim, first = b * TFT_FISHER_BLOCK;
+    float x[TFT_KV_SIDES][TFT_CODED_DIM];
     while (e->n && e->place[e->n - 1] >= first) /* of a text that was there before */
         e->n--;
     for (uint32_t t = 0; t < TFT_FISHER_BLOCK && e->n < TFT_FISHER_EXACT; t++) {
@@ -68,7 +68,7 @@ void tft_fisher_keep_exact(const struct tft_kv *kv, uint32_t layer, uint32_t hea
 void tft_fisher_drop_exact(const struct tft_kv *kv, uint32_t layer, uint32_t head, uint32_t n)
 {
     struct tft_fisher_exact *e = sound(kv, layer, head);
-    uint32_t dim = kv->head_dim, gone = 0;
+    uint32_t dim = tft_kv_heads(kv, layer).dim, gone = 0;
     while (gone < e->n && e->place[gone] < n * TFT_FISHER_BLOCK)
         gone++;
     e->n -= gone;

@@ -27,6 +27,36 @@ uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim)
     return (dim + unit - 1) / unit * unit;
 }
 
+static bool is_coded(const struct tft_kv_shape *shape, uint32_t layer)
+{
+    return !(shape->window && shape->window[layer]);
+}
+
+static struct tft_kv_heads heads_of(const struct tft_kv_shape *shape, uint32_t layer)
+{
+    return shape->heads ? shape->heads[layer]
+                        : (struct tft_kv_heads){shape->n_head_kv, shape->head_dim};
+}
+
+struct tft_kv_heads tft_fisher_heads(const struct tft_kv_shape *shape)
+{
+    uint32_t l = 0;
+    while (l + 1 < shape->n_layer && !is_coded(shape, l))
+        l++;
+    return heads_of(shape, l);
+}
+
+bool tft_fisher_fits(const struct tft_kv_shape *shape)
+{
+    struct tft_kv_heads all = tft_fisher_heads(shape);
+    for (uint32_t l = 0; l < shape->n_layer; l++) {
+        struct tft_kv_heads own = heads_of(shape, l);
+        if (is_coded(shape, l) && (own.n != all.n || own.dim != all.dim))
+            return false;
+    }
+    return all.dim % TFT_QUAD == 0 && all.dim <= TFT_CODED_DIM;
+}
+
 /* The order of n numbers, least first: by insertion. */
 static void sort(uint16_t *order, const float *x, uint32_t n)
 {
@@ -51,19 +81,20 @@ static void channels_of(const struct tft_kv_shape *shape, uint32_t i, uint16_t c
 static void order_channels(uint16_t *channel, uint16_t *pair, const struct tft_kv_shape *shape,
                            enum tft_kv_which which, const float *table)
 {
-    const float *loss = table + (size_t)(TFT_FISHER_LOSS + 1) * shape->head_dim;
-    float sum[TFT_CODED_SPAN / 2];
+    uint32_t dim = tft_fisher_heads(shape).dim;
+    const float *loss = table + (size_t)(TFT_FISHER_LOSS + 1) * dim;
+    float sum[TFT_CODED_DIM / 2];
     uint16_t two[2];
     if (which == TFT_KV_V) {
-        sort(channel, loss, shape->head_dim);
+        sort(channel, loss, dim);
         return;
     }
-    for (uint32_t i = 0; i < shape->head_dim / 2; i++) {
+    for (uint32_t i = 0; i < dim / 2; i++) {
         channels_of(shape, i, two);
         sum[i] = loss[two[0]] + loss[two[1]];
     }
-    sort(pair, sum, shape->head_dim / 2);
-    for (uint32_t i = 0; i < shape->head_dim / 2; i++)
+    sort(pair, sum, dim / 2);
+    for (uint32_t i = 0; i < dim / 2; i++)
         channels_of(shape, pair[i], channel + (size_t)2 * i);
 }
 
@@ -118,14 +149,15 @@ static struct tft_kv_shape whole(const struct tft_kv_shape *shape)
 /* Bits of all codes of a token at a price. */
 static uint64_t code_bits(const struct tft_kv_shape *shape, float price)
 {
-    uint32_t dim = shape->head_dim;
-    uint16_t channel[TFT_CODED_SPAN], pair[TFT_CODED_SPAN / 2];
-    uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
+    struct tft_kv_heads own = tft_fisher_heads(shape);
+    uint32_t dim = own.dim;
+    uint16_t channel[TFT_CODED_DIM], pair[TFT_CODED_DIM / 2];
+    uint8_t bits[TFT_CODED_DIM / TFT_QUAD];
     uint64_t all = 0;
-    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * shape->n_head_kv; i++) {
+    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * own.n; i++) {
         enum tft_kv_which which = i % TFT_KV_SIDES ? TFT_KV_V : TFT_KV_K;
-        uint32_t l = i / TFT_KV_SIDES / shape->n_head_kv, h = i / TFT_KV_SIDES % shape->n_head_kv;
-        if (shape->window && shape->window[l])
+        uint32_t l = i / TFT_KV_SIDES / own.n, h = i / TFT_KV_SIDES % own.n;
+        if (!is_coded(shape, l))
             continue;
         const float *table = tft_fisher_table(shape, which, l, h);
         order_channels(channel, pair, shape, which, table);
@@ -140,16 +172,17 @@ static uint32_t coded_layers(const struct tft_kv_shape *shape)
 {
     uint32_t n = 0;
     for (uint32_t l = 0; l < shape->n_layer; l++)
-        n += !(shape->window && shape->window[l]);
+        n += is_coded(shape, l);
     return n;
 }
 
 /* The budget without the gains. */
 static double budget(const struct tft_kv_shape *shape, float bits)
 {
-    double heads = (double)coded_layers(shape) * shape->n_head_kv * TFT_KV_SIDES,
+    struct tft_kv_heads own = tft_fisher_heads(shape);
+    double heads = (double)coded_layers(shape) * own.n * TFT_KV_SIDES,
            gain = 8.0 * TFT_FISHER_GAIN_BYTES / TFT_FISHER_BLOCK;
-    return heads * ((double)bits * shape->head_dim - gain);
+    return heads * ((double)bits * own.dim - gain);
 }
 
 /* Floats that are not negative have the order of their bits, so the price is found by halving a
@@ -196,9 +229,9 @@ static void set_unit(struct tft_fisher_head *h, uint32_t dim, const float *table
 void tft_fisher_share(struct tft_fisher_head *h, const struct tft_kv_shape *shape,
                       enum tft_kv_which which, const float *table, float price)
 {
-    uint16_t channel[TFT_CODED_SPAN], pair[TFT_CODED_SPAN / 2];
-    uint8_t bits[TFT_CODED_SPAN / TFT_QUAD];
-    uint32_t unit = unit_of(which), dim = shape->head_dim;
+    uint16_t channel[TFT_CODED_DIM], pair[TFT_CODED_DIM / 2];
+    uint8_t bits[TFT_CODED_DIM / TFT_QUAD];
+    uint32_t unit = unit_of(which), dim = tft_fisher_heads(shape).dim;
     order_channels(channel, pair, shape, which, table);
     uint32_t units = bits_of_units(bits, which, dim, table, channel, price);
     h->end = units * unit;
@@ -237,9 +270,10 @@ struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_
                                           enum tft_kv_which which, uint32_t layer, float price,
                                           uint32_t n_blocks, size_t *used)
 {
-    uint32_t dim = shape->head_dim, places = tft_fisher_places(which, dim);
-    struct tft_fisher_head *heads = tft_arena_take(a, shape->n_head_kv, sizeof *heads);
-    for (uint32_t i = 0; i < shape->n_head_kv; i++) {
+    struct tft_kv_heads own = tft_fisher_heads(shape);
+    uint32_t dim = own.dim, places = tft_fisher_places(which, dim);
+    struct tft_fisher_head *heads = tft_arena_take(a, own.n, sizeof *heads);
+    for (uint32_t i = 0; i < own.n; i++) {
         struct tft_fisher_head h = {.codes_at = *used};
         size_t codes, gains;
         h.channel = tft_arena_take(a, dim, sizeof *h.channel);
@@ -264,22 +298,22 @@ struct tft_fisher_head *tft_fisher_layout(struct tft_arena *a, const struct tft_
 
 uint64_t tft_fisher_exact_all(const struct tft_kv_shape *shape)
 {
-    return (uint64_t)coded_layers(shape) * shape->n_head_kv *
-           tft_fisher_exact_bytes(shape->head_dim);
+    struct tft_kv_heads own = tft_fisher_heads(shape);
+    return (uint64_t)coded_layers(shape) * own.n * tft_fisher_exact_bytes(own.dim);
 }
 
 uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price)
 {
+    uint32_t n = tft_fisher_heads(shape).n;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * shape->n_head_kv; i++) {
+    for (uint32_t i = 0; i < TFT_KV_SIDES * shape->n_layer * n; i++) {
         enum tft_kv_which which = i % TFT_KV_SIDES ? TFT_KV_V : TFT_KV_K;
-        uint32_t l = i / TFT_KV_SIDES / shape->n_head_kv;
+        uint32_t l = i / TFT_KV_SIDES / n;
         struct tft_fisher_head h = {0};
-        if (shape->window && shape->window[l])
+        if (!is_coded(shape, l))
             continue;
         tft_fisher_share(&h, shape, which,
-                         tft_fisher_table(shape, which, l, i / TFT_KV_SIDES % shape->n_head_kv),
-                         price);
+                         tft_fisher_table(shape, which, l, i / TFT_KV_SIDES % n), price);
         bytes += h.codes + TFT_FISHER_GAIN_BYTES;
     }
     return bytes;
@@ -349,7 +383,7 @@ static float round_code(float c) { return c + 0x1p23f - 0x1p23f; }
 /* Codes of a token, [end], from its numbers, [E]. Returns the code of the gain. */
 static uint8_t put_token(const struct tft_fisher_head *h, const float *from, uint8_t *code)
 {
-    float x[TFT_CODED_SPAN]; /* in the order of the places */
+    float x[TFT_CODED_DIM]; /* in the order of the places */
     const float *mean = h->mean + h->pad, *weight = h->gain + h->pad, *step = h->step + h->pad,
                 *half = h->half + h->pad;
     uint32_t dim = h->end - h->pad;
@@ -373,7 +407,7 @@ static uint8_t put_token(const struct tft_fisher_head *h, const float *from, uin
 
 static void pack_keys(const struct tft_fisher_head *h, const uint8_t *code, uint8_t *to)
 {
-    uint8_t quads[TFT_CODED_SPAN / TFT_QUAD * TFT_QUAD_CODES];
+    uint8_t quads[TFT_CODED_DIM / TFT_QUAD * TFT_QUAD_CODES];
     for (uint32_t t = 0; t < TFT_FISHER_BLOCK; t += TFT_PANEL) {
         const uint8_t *from = quads;
         for (uint32_t p = h->first, i = 0; p < h->end; p++)

@@ -2,7 +2,8 @@
  * Keys and values with bits by the cost of an error: the axis TFT_KV_FISHER.
  *
  * Levels and bits of a channel are constants of the file. So a token's codes depend on the token
- * alone. A head of a layer has a table for its keys, and one for its values, [rows, E]:
+ * alone. Layers with a window have no codes; all others have the same heads, G of E channels. A head
+ * of a layer has a table for its keys, and one for its values, [rows, E]:
  *
  *      mean    of the channel
  *      gain    the channel's weight in a token's gain
@@ -78,6 +79,11 @@ struct tft_fisher_head {
     size_t codes;                   /* bytes of the codes of a block */
 };
 
+/* The heads of the first layer without a window; and whether all such layers have them, with as many
+   channels as codes take. */
+struct tft_kv_heads tft_fisher_heads(const struct tft_kv_shape *shape);
+bool tft_fisher_fits(const struct tft_kv_shape *shape);
+
 /* Places of a head of `dim` channels. */
 uint32_t tft_fisher_places(enum tft_kv_which which, uint32_t dim);
 
@@ -103,8 +109,8 @@ uint64_t tft_fisher_block_bytes(const struct tft_kv_shape *shape, float price);
 static inline const float *tft_fisher_table(const struct tft_kv_shape *shape,
                                             enum tft_kv_which which, uint32_t layer, uint32_t head)
 {
-    return shape->fisher[which] +
-           ((size_t)layer * shape->n_head_kv + head) * TFT_FISHER_ROWS * shape->head_dim;
+    struct tft_kv_heads own = tft_fisher_heads(shape);
+    return shape->fisher[which] + ((size_t)layer * own.n + head) * TFT_FISHER_ROWS * own.dim;
 }
 
 /* ---- exact tokens */

@@ -291,8 +291,8 @@ size_t tft_kv_slots_bytes(const struct tft_kv_policy *policy, bool floats, uint3
                           enum tft_kv_which which, uint32_t slots);
 uint64_t tft_kv_block_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy);
 
-/* Bytes of the slots, blocks and exact tokens of a session of `capacity` tokens, with block_bytes for
-   each block, without the prefix. */
+/* Bytes of the slots, blocks and exact tokens of a session of `capacity` tokens, with block_bytes
+   for each block, without the prefix. */
 uint64_t tft_kv_held_bytes(const struct tft_kv_shape *shape, const struct tft_kv_policy *policy,
                            uint32_t capacity, uint64_t block_bytes);
 

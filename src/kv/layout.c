@@ -323,7 +323,7 @@ void tft_kv_layout(struct tft_kv *kv, struct tft_arena *a, const struct tft_kv_s
         layout_blocks(kv, a, shape);
         kv->turns = (struct tft_turns){
             .block = kv->block,
-            .dim = shape->head_dim,
+            .dim = tft_fisher_heads(shape).dim,
             .n_rot = shape->n_rot,
             .halves = shape->rope_halves,
             .freq = shape->rope_freq,
@@ -392,9 +392,9 @@ static void open_head(struct tft_kv_layer *y, const struct tft_kv_shape *shape, 
 static void open_exact(const struct tft_kv *kv)
 {
     for (uint32_t l = 0; l < kv->n_host; l++)
-        for (uint32_t h = 0; !tft_kv_has_ring(kv, l) && h < kv->n_head_kv; h++)
+        for (uint32_t h = 0; !tft_kv_has_ring(kv, l) && h < tft_kv_heads(kv, l).n; h++)
             memset(tft_fisher_exact(kv, &kv->layer[l].fisher[TFT_KV_K][h]), 0,
-                   tft_fisher_exact_bytes(kv->head_dim));
+                   tft_fisher_exact_bytes(tft_kv_heads(kv, l).dim));
 }
 
 void tft_kv_open(struct tft_kv *kv, const struct tft_kv_shape *shape)

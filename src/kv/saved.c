@@ -156,7 +156,7 @@ static void fisher(const struct tft_kv *kv, enum tft_kv_which which, uint32_t la
     tft_walk_part(w, at.gains, from.gains, (size_t)n * TFT_FISHER_GAIN_BYTES);
     if (which == TFT_KV_K)
         tft_walk_part(w, tft_fisher_exact(kv, h), copied ? tft_fisher_exact(w->kv, copied) : NULL,
-                      tft_fisher_exact_bytes(kv->head_dim));
+                      tft_fisher_exact_bytes(tft_kv_heads(kv, layer).dim));
 }
 
 static void blocks(const struct tft_kv *kv, uint32_t layer, uint32_t head,

@@ -530,7 +530,8 @@ struct tft_model {
     const float *kv_clip[2];        /* [n_kv_layer, G, groups of kv_policy] for keys and for values:
                                        SKVQ eq. 2's alpha; likewise */
     const float *kv_fisher[TFT_KV_SIDES]; /* [n_kv_layer, G, rows, E] tables of kv/fisher.h for keys
-                                             and for values; likewise */
+                                             and for values, with tft_model_coded_heads;
+                                             likewise */
     const struct tft_model *whole; /* of a part that a process of several has; else NULL */
 
     bool float_inputs; /* the input of some linear layer is computed as floats first */
@@ -593,6 +594,16 @@ const char *tft_model_kv(const struct tft_model *m);
 static inline struct tft_kv_heads tft_model_kv_heads(const struct tft_model *m, uint32_t kv_layer)
 {
     return m->kv_heads ? m->kv_heads[kv_layer] : (struct tft_kv_heads){m->n_head_kv, m->head_dim};
+}
+
+/* The heads of the first layer without a window; the cache fisher takes models in which all such
+   layers have them. */
+static inline struct tft_kv_heads tft_model_coded_heads(const struct tft_model *m)
+{
+    uint32_t l = 0;
+    while (l + 1 < m->n_kv_layer && tft_model_kv_window(m, l))
+        l++;
+    return tft_model_kv_heads(m, l);
 }
 
 /* Numbers of a token's key in a layer of the cache, G E; and in all layers before it, which is its

@@ -334,18 +334,19 @@ static const float *fisher(struct tft_load *ld, const char *name)
 {
     const struct tft_model *m = ld->m;
     const uint32_t layers = calibrated_layers(m);
-    const uint64_t shape[4] = {m->head_dim, TFT_FISHER_ROWS, m->n_head_kv, layers};
+    const struct tft_kv_heads own = tft_model_coded_heads(m);
+    const uint64_t shape[4] = {own.dim, TFT_FISHER_ROWS, own.n, layers};
     const float *table = tft_load_exactly(ld, name, TFT_F32, shape);
-    size_t rows = (size_t)layers * m->n_head_kv * TFT_FISHER_ROWS;
+    size_t rows = (size_t)layers * own.n * TFT_FISHER_ROWS;
     for (size_t r = 0; ld->status == TFT_OK && r < rows; r++)
-        for (uint32_t d = 0; d < m->head_dim; d++) {
-            float x = table[r * m->head_dim + d];
+        for (uint32_t d = 0; d < own.dim; d++) {
+            float x = table[r * own.dim + d];
             bool mean = r % TFT_FISHER_ROWS == TFT_FISHER_MEAN;
             if (!isfinite(x) || (!mean && x < 0))
                 tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is %s", name,
                               mean ? "not finite" : "negative or not finite");
         }
-    return for_all_layers(ld, table, (size_t)m->n_head_kv * TFT_FISHER_ROWS * m->head_dim);
+    return for_all_layers(ld, table, (size_t)own.n * TFT_FISHER_ROWS * own.dim);
 }
 
 static void load_fisher(struct tft_load *ld)

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "batch.h"
 #include "draft.h"
+#include "kv/fisher.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -57,11 +58,12 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
             "%s: this KV cache has mixed keys, and the file lacks the importance of its "
             "channels: make it with tuffet quantize",
             m->source.name);
-    if (tft_kv_is_fisher(kv) && (m->kv_heads || m->head_dim > TFT_CODED_SPAN))
+    struct tft_kv_shape shape = tft_model_kv_shape(m);
+    if (tft_kv_is_fisher(kv) && !tft_fisher_fits(&shape))
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: the KV cache fisher takes the same heads in all layers, of at most %d "
-                        "channels",
-                        m->source.name, TFT_CODED_SPAN);
+                        "%s: the KV cache fisher takes the same heads in all layers without a "
+                        "window",
+                        m->source.name);
     if (tft_kv_is_fisher(kv) && !m->kv_fisher[TFT_KV_K])
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: not calibrated for the KV cache fisher: make the file with tuffet "

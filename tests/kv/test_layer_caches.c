@@ -4,7 +4,10 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include <math.h>
+
 #include "fed.h"
+#include "fisher_records.h"
 #include "layer_toys.h"
 
 enum { N = 500, N_TOYS = N_LAYER_TOYS + 1, MOST_LAYERS = 3, MOST_WIDTH = 1024, GROUP = 16 };
@@ -45,6 +48,9 @@ static const char *const caches[] = {
     "k=8@token,v=3,kr=log2:11,vr=fill:24,group=16,sinks=3",
     "k=8@channel,v=8@token,retain=window:0,clip=centre",
     "i8",
+    "kivi:window=30,slots=i8",
+    "fisher:window=20",
+    "fisher:bits=3,window=33,sinks=0,keep=0,slots=f16",
 };
 enum { N_CACHES = sizeof caches / sizeof *caches };
 
@@ -58,7 +64,56 @@ static void put_order(int32_t *order, uint32_t dim, uint32_t head)
         order[d] = (int32_t)((2 * dim - 1 - d - head) % dim);
 }
 
-/* A model calibrated for skvq, with numbers that are made up. */
+static struct tft_session_opts with(const char *kv, int threads)
+{
+    return (struct tft_session_opts){.kv = kv, .n_batch = 200, .n_threads = threads};
+}
+
+static float tables[TFT_KV_SIDES][MOST_LAYERS * MOST_WIDTH * TFT_FISHER_ROWS];
+
+/* The mean square of a channel of n keys, or values, of an f32 session. */
+static float mean_square(const struct tft_kv *kv, enum tft_kv_which which, uint32_t l, uint32_t h,
+                         uint32_t d, uint32_t n)
+{
+    float sum = 0;
+    for (uint32_t t = 0; t < n; t++) {
+        const float *v = tft_kv_values(kv, l, h, t), *k = tft_kv_keys(kv, l, h, t / 16 * 16);
+        float x = which == TFT_KV_V ? v[d] : k[d * 16 + t % 16];
+        sum += x * x;
+    }
+    return sum / (float)n;
+}
+
+/* Tables of the cache fisher, of layers without a window. Costs differ by channel and head. */
+static void put_tables(struct tft_model *m)
+{
+    /* of a Gaussian, by bits: Max 1960, table II */
+    static const float error[] = {1, 0.3634f, 0.1188f, 0.03744f, 0.01154f},
+                       gauss[] = {0, 1.596f, 0.9957f, 0.5860f, 0.3352f};
+    struct tft_kv_heads own = tft_model_coded_heads(m);
+    struct tft_session *s = session(m, with("f32", 1));
+    assert_int_equal(tft_prefill(s, text, 200), TFT_OK);
+    assert_true((size_t)m->n_kv_layer * own.n * own.dim <= MOST_LAYERS * MOST_WIDTH);
+    for (uint32_t i = 0; i < m->n_kv_layer * own.n * TFT_KV_SIDES; i++) {
+        enum tft_kv_which which = i % 2 ? TFT_KV_V : TFT_KV_K;
+        uint32_t l = i / 2 / own.n, h = i / 2 % own.n;
+        float *table = tables[which] + (size_t)i / 2 * TFT_FISHER_ROWS * own.dim;
+        for (uint32_t d = 0; !m->kv_window[l] && d < own.dim; d++) {
+            float var = mean_square(&s->kv, which, l, h, d, 200);
+            table[TFT_FISHER_GAIN * own.dim + d] = 1 / (var * (float)own.dim);
+            for (int bits = 0; bits <= TFT_FISHER_BITS; bits++)
+                table[(TFT_FISHER_LOSS + bits) * own.dim + d] =
+                    error[bits] * var * (float)((1 + d * 7 % 11) * (1 + i));
+            for (int bits = 1; bits <= TFT_FISHER_BITS; bits++)
+                table[(TFT_FISHER_STEP + bits - 1) * own.dim + d] = sqrtf(var) * gauss[bits];
+        }
+    }
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        m->kv_fisher[i] = tables[i];
+    tft_session_close(s);
+}
+
+/* A model calibrated for skvq, with numbers that are made up, and for fisher. */
 static struct tft_model *model(int toy)
 {
     struct tft_model *m = opened(written(toy_of(toy)));
@@ -82,12 +137,8 @@ static struct tft_model *model(int toy)
     m->kv_text = "skvq:group=16";
     assert_int_equal(tft_kv_parse(&m->kv_policy, m->kv_text, NULL), TFT_OK);
     toy_tokens(17, m->n_vocab, text, 2 * N);
+    put_tables(m);
     return m;
-}
-
-static struct tft_session_opts with(const char *kv, int threads)
-{
-    return (struct tft_session_opts){.kv = kv, .n_batch = 200, .n_threads = threads};
 }
 
 /* ---- bits */
@@ -216,6 +267,80 @@ static void many_bits_are_near_floats(void **state)
               off[3] > off[1] && off[3] > off[2]))
             fail_msg("toy %d: off by %g, %g, %g and %g", t, off[0], off[1], off[2], off[3]);
         tft_session_close(floats);
+        tft_model_close(m);
+    }
+}
+
+/* x: [E] a key as codes have it, becomes that of a position. */
+static void turn(const struct tft_model *m, uint32_t position, double *x)
+{
+    for (uint32_t i = 0; i < m->n_rot / 2; i++) {
+        uint32_t a = m->rope_halves ? i : 2 * i, b = m->rope_halves ? i + m->n_rot / 2 : 2 * i + 1;
+        double c = cos(position * m->rope_freq[i]), s = sin(position * m->rope_freq[i]), y = x[a];
+        x[a] = y * c - x[b] * s;
+        x[b] = x[b] * c + y * s;
+    }
+}
+
+/* x: [E] the key, or value, of token t, as attention reads it. */
+static void seen(const struct tft_session *s, enum tft_kv_which which, uint32_t l, uint32_t h,
+                 uint32_t t, double *x)
+{
+    const struct tft_kv *kv = &s->kv;
+    uint32_t coded = kv->at[which].blocks * TFT_FISHER_BLOCK, first = kv->policy.sinks;
+    bool ring = tft_kv_has_ring(kv, l);
+    float slot[MOST_WIDTH];
+    if (ring || t < first || t >= first + coded) {
+        tft_kv_read(kv, l, h, which, ring || t < first ? t : t - coded, slot);
+        for (uint32_t d = 0; d < tft_kv_heads(kv, l).dim; d++)
+            x[d] = (double)slot[d];
+        return;
+    }
+    const struct tft_fisher_head *head = &kv->layer[l].fisher[which][h];
+    struct tft_fisher_block block = tft_fisher_block(kv, head, (t - first) / TFT_FISHER_BLOCK);
+    for (uint32_t p = head->pad; p < head->end; p++)
+        x[head->channel[p - head->pad]] =
+            fisher_decoded(head, which, block, (t - first) % TFT_FISHER_BLOCK, p);
+    if (which == TFT_KV_K)
+        turn(s->m, t, x);
+}
+
+/* Puts the keys and values of the first n tokens of s into an f32 session. */
+static void put_seen(const struct tft_session *s, const struct tft_session *f32, uint32_t n)
+{
+    double x[MOST_WIDTH];
+    for (uint32_t l = 0; l < s->m->n_kv_layer; l++)
+        for (uint32_t i = 0; i < tft_kv_heads(&s->kv, l).n * TFT_KV_SIDES; i++)
+            for (uint32_t t = 0; t < n; t++) {
+                seen(s, i % 2, l, i / 2, t, x);
+                float *k = tft_kv_keys(&f32->kv, l, i / 2, t / 16 * 16),
+                      *v = tft_kv_values(&f32->kv, l, i / 2, t);
+                for (uint32_t d = 0; d < tft_kv_heads(&s->kv, l).dim; d++)
+                    *(i % 2 ? &v[d] : &k[d * 16 + t % 16]) = (float)x[d];
+            }
+}
+
+/* A token's attention on codes is near that on the decoded numbers. */
+static void attention_reads_the_codes_of_fisher(void **state)
+{
+    (void)state;
+    enum { HELD = 100 };
+    for (int t = 0; t < N_TOYS; t++) {
+        struct tft_model *m = model(t);
+        struct tft_session *s = session(m, with("fisher:window=10,keep=0,slots=f16", 1)),
+                           *f32 = session(m, with("f32", 1)), *exact = session(m, with("f32", 1));
+        struct tft_session *const all[] = {s, f32, exact};
+        for (int i = 0; i < 3; i++)
+            feed(all[i], text, HELD, HELD);
+        assert_int_equal(s->kv.at[TFT_KV_K].blocks, 2);
+        put_seen(s, f32, HELD);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(tft_decode(all[i], text[HELD]), TFT_OK);
+        double off = distance(s, f32), lost = distance(s, exact);
+        if (!(off < 0.02 && off < lost / 4))
+            fail_msg("toy %d: %g from the decoded numbers, %g from the exact ones", t, off, lost);
+        for (int i = 0; i < 3; i++)
+            tft_session_close(all[i]);
         tft_model_close(m);
     }
 }
@@ -364,6 +489,7 @@ static void odd_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_reads_the_codes_of_fisher),
         cmocka_unit_test(same_bits_however_fed),
         cmocka_unit_test(same_bits_on_every_isa),
         cmocka_unit_test(outputs_of_many_tokens),

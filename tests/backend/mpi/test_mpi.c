@@ -317,10 +317,11 @@ static const char *with_fisher_tables(const char *path)
                                                      1,      0.36f, 0.12f,   0.037f, 0.012f};
         uint32_t row = i / e % TFT_FISHER_ROWS, head = i / e / TFT_FISHER_ROWS;
         random = random * 1664525 + 1013904223;
+        float cost = exp2f((float)(i % e * 7 % 11 + head));
         if (row == TFT_FISHER_MEAN)
             table[i] = (float)(random >> 8) / 0x1p25f;
         else
-            table[i] = usual[row] * (row < TFT_FISHER_LOSS ? 1 : exp2f((float)(i % e * 7 % 11 + head)));
+            table[i] = usual[row] * (row < TFT_FISHER_LOSS ? 1 : cost);
     }
     struct rewrite r = {.fisher = {table, table}};
     if (rewrite_model(m, to, &r, &err) != TFT_OK)

@@ -11,8 +11,9 @@ enum tft_status job_fisher_look(struct job *j)
         return TFT_OK;
     if (m->kv_heads || m->n_shared || m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
         return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
-                        "%s: the KV cache fisher takes the same heads in all layers, each with its "
-                        "own keys and values, of whole multiples of %d up to %d channels",
+                        "%s: the KV cache fisher is calibrated for the same heads in all layers, "
+                        "each with its own keys and values, of whole multiples of %d up to %d "
+                        "channels",
                         m->source.name, TFT_QUAD, TFT_CODED_SPAN);
     return tune_check(m, j->err);
 }

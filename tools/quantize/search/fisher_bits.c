@@ -32,8 +32,8 @@ enum tft_status fisher_choose_bits(struct fisher_chosen *to, const struct tft_kv
     enum tft_status status = look(to, shape, kv, low, budget.depth, err);
     if (status == TFT_OK && to->bytes > budget.bytes)
         return tft_fail(err, TFT_ERR_ARG,
-                        "%s: the KV cache fisher takes at least %.0f bytes per token, more than the "
-                        "budget of %.0f",
+                        "%s: the KV cache fisher takes at least %.0f bytes per token, more than "
+                        "the budget of %.0f",
                         model, to->bytes, budget.bytes);
     while (status == TFT_OK && low < high) {
         uint32_t middle = high - (high - low) / 2;

@@ -142,7 +142,8 @@ static void describe_fisher(struct tft_gguf_writer *w, const struct tft_model *m
                             const struct rewrite *r)
 {
     static const char *const keys[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
-    const uint64_t shape[] = {m->head_dim, TFT_FISHER_ROWS, m->n_head_kv,
+    struct tft_kv_heads own = tft_model_coded_heads(m);
+    const uint64_t shape[] = {own.dim, TFT_FISHER_ROWS, own.n,
                               m->n_kv_layer - tft_model_predicts(m)};
     for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
         tft_gguf_put_tensor(w, (struct tft_str){keys[i], strlen(keys[i])}, TFT_F32, 4, shape);
@@ -151,8 +152,8 @@ static void describe_fisher(struct tft_gguf_writer *w, const struct tft_model *m
 static void put_fisher(struct tft_gguf_writer *w, const struct tft_model *m,
                        const struct rewrite *r)
 {
-    size_t n = (size_t)(m->n_kv_layer - tft_model_predicts(m)) * m->n_head_kv * TFT_FISHER_ROWS *
-               m->head_dim;
+    struct tft_kv_heads own = tft_model_coded_heads(m);
+    size_t n = (size_t)(m->n_kv_layer - tft_model_predicts(m)) * own.n * TFT_FISHER_ROWS * own.dim;
     for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
         tft_gguf_put_data(w, r->fisher[i], n * sizeof *r->fisher[i]);
 }
