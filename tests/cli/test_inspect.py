@@ -29,8 +29,8 @@ class Inspect(Case):
         self.assertEqual(facts["values"]["llama.block_count"], 2)
         self.assertEqual(len(facts["values"]["tokenizer.ggml.tokens"]), 420)
         # i8: 16 bytes of keys, their scale and their sum; 16 of values, their scale and a part of
-        # the sums of 256 slots
-        self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * (16 + 4 + 4 + 16 + 4 + 1))
+        # the 16 sums of 256 slots
+        self.assertEqual(facts["memory"]["kv_per_token"], 2 * 2 * (16 + 4 + 4 + 16 + 4 + 1 / 4))
 
     def test_memory_depends_on_the_options(self):
         def memory(*args):
