@@ -1,13 +1,14 @@
 #!/bin/sh
 # Makes a package for Node.js with the addon and the libraries in it, and tries it:
 # sh tools/scripts/node.sh [LIBRARIES [OUT]]
-# LIBRARIES: a folder with libtuffet.so.0 and libtuffet-chat.so.0; without it, those that wheels.sh
-# builds. Writes OUT/tuffet-VERSION.tgz (default build/node), for Linux with glibc and this CPU's
-# architecture. The package is then installed without a network in an empty folder, where the example
-# of the package tells a story.
+# LIBRARIES: a folder with libtuffet and libtuffet-chat, named by their sonames; without it, those
+# that wheels.sh builds. Writes OUT/tuffet-VERSION.tgz (default build/node), for Linux with glibc and
+# this CPU's architecture. The package is then installed without a network in an empty folder, where
+# the example of the package tells a story.
 set -eu
 cd "$(dirname "$0")/../.."
 libraries=${1-build/wheels/manylinux-libraries}
+major=$(sed -n "s/^  version: '\([0-9]*\).*/\1/p" meson.build) # of the sonames
 [ $# -gt 0 ] || {
     sh tools/scripts/install.sh gcc libc6-dev
     command -v node >/dev/null || sh tools/scripts/install.sh nodejs # or that of the makers of Node
@@ -25,13 +26,13 @@ cp LICENSE "$package"
 
 place=$package/prebuilds/$(node -p '`${process.platform}-${process.arch}`')
 mkdir -p "$place"
-cp "$libraries/libtuffet.so.0" "$libraries/libtuffet-chat.so.0" "$place"
+cp "$libraries/libtuffet.so.$major" "$libraries/libtuffet-chat.so.$major" "$place"
 headers=$(node -p 'path.resolve(process.execPath, "../../include/node")')
 [ -f "$headers/node_api.h" ] || sh tools/scripts/install.sh libnode-dev
 # The addon finds the libraries beside it. libtuffet comes first: libtuffet-chat needs it.
 cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden "-ffile-prefix-map=$PWD=." bindings/node/src/*.c \
-    -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.0" "$place/libtuffet-chat.so.0" \
-    "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s -o "$place/tuffet.node"
+    -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.$major" \
+    "$place/libtuffet-chat.so.$major" "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s -o "$place/tuffet.node"
 (cd "$package" && npm pack --silent --offline --pack-destination "$out" >/dev/null)
 
 made=$(echo "$out"/tuffet-*.tgz)

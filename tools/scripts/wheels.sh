@@ -11,6 +11,8 @@ cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- manylinux musllinux
 out=$PWD/build/wheels
 arch=$(uname -m)
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+major=${version%%.*} # of the soname
 mkdir -p "$out"
 sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf cmake curl musl-tools \
     linux-libc-dev binutils python3 python3-venv
@@ -45,10 +47,10 @@ build() {
     mkdir "$libraries"
     for name in $names; do
         ninja -C "$folder" --quiet "$name.$version"
-        strip --strip-unneeded -o "$libraries/$(basename "$name").0" "$folder/$name.$version"
+        strip --strip-unneeded -o "$libraries/$(basename "$name").$major" "$folder/$name.$version"
     done
     if readelf -d "$libraries"/* | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -Evx 'lib(c|m|dl|pthread)\.so(\.[0-9]+)?|ld-linux.*|libtuffet\.so\.0'; then
+        grep -Evx "lib(c|m|dl|pthread)\.so(\.[0-9]+)?|ld-linux.*|libtuffet\.so\.$major"; then
         echo "wheels.sh: the libraries need another one" >&2
         exit 1
     fi
@@ -92,12 +94,11 @@ int main(int n, char **path)
 }
 END
     musl-gcc -O1 -o "$out/try" "$out/try.c"
-    "$out/try" "$out/musllinux-libraries/libtuffet.so.0" \
-        "$out/musllinux-libraries/libtuffet-chat.so.0" \
-        "$out/musllinux-libraries/libtuffet-quantize.so.0"
+    "$out/try" "$out/musllinux-libraries/libtuffet.so.$major" \
+        "$out/musllinux-libraries/libtuffet-chat.so.$major" \
+        "$out/musllinux-libraries/libtuffet-quantize.so.$major"
 }
 
-version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 for kind; do
     echo "== $kind"
     if [ "$kind" = manylinux ]; then
