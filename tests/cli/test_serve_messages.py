@@ -106,6 +106,17 @@ class Messages(Case):
                 self.assertEqual(s.ask("/v1/chat/completions",
                                        {"messages": HELLO, "max_tokens": 1})[0], 200)
 
+    def test_tools_are_named_once(self):
+        """In a message about them: the library says where, the server not again."""
+        with Server(self.toy(template=ZEPHYR, endless=1)) as s:
+            for body, says in [
+                    ({"tools": [{}]}, "tools: #/0: has no name"),
+                    ({"tools": [TOOL], "tool_choice": {"type": "function",
+                                                       "function": {"name": "later"}}},
+                     "tools: no tool has the name later")]:
+                status, _, got = s.ask("/v1/chat/completions", {"messages": HELLO, **body})
+                self.assertEqual((status, got["error"]["message"]), (400, says))
+
     def test_members_that_are_void(self):
         strict = ("{% for m in messages %}{% if 'tool_calls' in m or 'name' in m %}"
                   "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}")

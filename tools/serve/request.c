@@ -52,7 +52,7 @@ void request_tools(struct request *r, const struct served *s)
     char *text = json_dumps(tools, 0);
     if (!text || tft_chat_tools_open(&r->tools, text, strlen(text),
                                      template_calls(s->tool_template), 0, &err) != TFT_OK)
-        fields_fail(&r->f, "tools: %s", text ? err.msg : "out of memory");
+        fields_fail(&r->f, "%s", text ? err.msg : "out of memory");
     free(text);
     if (word && strcmp(word, "none") == 0)
         r->choice = TFT_CHAT_NO_CALL;
@@ -139,7 +139,7 @@ static void read_calls(struct request *r, const struct served *s, struct wanted 
             ? tft_chat_tools_or_form(&gbnf, r->tools, s->m, r->one_call, w->p, w->n, &err)
             : tft_chat_tools_grammar(&gbnf, r->tools, s->m, r->choice, r->only, r->one_call, &err);
     if (status != TFT_OK) {
-        fields_fail(&r->f, "tools: %s", err.msg);
+        fields_fail(&r->f, "%s", err.msg);
         return;
     }
     const char *where = w->where && r->choice == TFT_CHAT_AUTO ? w->where : "tools";
