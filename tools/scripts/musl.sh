@@ -19,7 +19,7 @@ done
 [ -d "$musl" ] || CC=musl-gcc meson setup "$musl" --werror -Dtests=false \
     -Dthreads=posix -Dmpi=disabled \
     -Djansson=disabled -Dlibcurl=disabled -Dlibedit=disabled \
-    -Dc_args="-isystem $PWD/$musl-headers"
+    -Dc_args="-isystem '$PWD/$musl-headers'"
 ninja -C "$musl" --quiet
 
 folder=$(mktemp -d)

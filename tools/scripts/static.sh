@@ -63,7 +63,7 @@ build_library() {
         shift 2
         cmake -S "$source" -B "$folder" -G Ninja -Wno-dev -DCMAKE_SYSTEM_NAME=Linux \
             -DCMAKE_SYSTEM_PROCESSOR="$arch" -DCMAKE_C_COMPILER="$gcc" \
-            -DCMAKE_C_FLAGS="-specs $specs -isystem $headers -ffile-prefix-map=$out=." \
+            -DCMAKE_C_FLAGS="-specs '$specs' -isystem '$headers' '-ffile-prefix-map=$out=.'" \
             -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_BUILD_TYPE=Release \
             -DCMAKE_INSTALL_PREFIX="$out/$arch-libraries" -DCMAKE_INSTALL_LIBDIR=lib "$@"
         ninja -C "$folder" install
@@ -99,7 +99,8 @@ END
     rm -rf "${out:?}/$1"
     meson setup "$out/$1" --werror --cross-file "$out/$1.ini" -Dtests=false -Dthreads=posix \
         -Djansson=enabled -Dlibevent=enabled -Dlibcurl=disabled -Dlibedit=disabled \
-        -Ddefault_library=static -Dprefer_static=true -Dc_args="-isystem $headers -ffile-prefix-map=$PWD=." \
+        -Ddefault_library=static -Dprefer_static=true \
+        -Dc_args="-isystem '$headers' '-ffile-prefix-map=$PWD=.'" \
         -Dc_link_args=-static >"$out/$1.log"
     ninja -C "$out/$1" --quiet tools/tuffet
 }
@@ -122,16 +123,17 @@ try() {
     rm -rf "$out/root"
     mkdir "$out/root"
     tar -C "$out/root" --strip-components=1 -xf "$out/$name.tar.gz"
-    program="chroot $out/root /tuffet"
-    [ -z "$emulator" ] || program="$emulator $out/root/tuffet"
     if readelf --program-headers "$out/root/tuffet" | grep -q INTERP; then
         echo "static.sh: the program needs a dynamic linker" >&2
         exit 1
     fi
-    $program --version
-    $program run --temp 0 </dev/null >"$out/$1.story"
+    story=$out/$1.story
+    set -- chroot "$out/root" /tuffet
+    [ -z "$emulator" ] || set -- "$emulator" "$out/root/tuffet"
+    "$@" --version
+    "$@" run --temp 0 </dev/null >"$story"
     model=$([ -z "$emulator" ] || echo "$out/root")/stories2M.gguf
-    $program serve "$model" --port 18431 2>/dev/null &
+    "$@" serve "$model" --port 18431 2>/dev/null &
     server=$!
     trap 'kill $server' EXIT
     curl -fs --retry 20 --retry-connrefused --retry-delay 1 -d '{"prompt": "", "temperature": 0}' \

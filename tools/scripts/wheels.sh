@@ -32,7 +32,7 @@ done
 build() {
     folder=$out/$1-build libraries=$out/$1-libraries
     cmake -S "$out"/sources/jansson-2.* -B "$out/$1-jansson" -G Ninja -Wno-dev \
-        -DCMAKE_C_COMPILER="$2" -DCMAKE_C_FLAGS="$3 -ffile-prefix-map=$out=." \
+        -DCMAKE_C_COMPILER="$2" -DCMAKE_C_FLAGS="$3 '-ffile-prefix-map=$out=.'" \
         -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
         -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF \
         -DCMAKE_INSTALL_PREFIX="$out/$1-needs" -DCMAKE_INSTALL_LIBDIR=lib >"$out/$1.log"
@@ -41,7 +41,7 @@ build() {
         CC=$2 PKG_CONFIG_LIBDIR="$out/$1-needs/lib/pkgconfig" meson setup "$folder" --werror \
             -Ddefault_library=shared -Dtests=false -Dthreads=posix -Dmpi=disabled \
             -Djansson=enabled -Dlibevent=disabled -Dlibcurl=disabled -Dlibedit=disabled \
-            -Dc_args="$3 -ffile-prefix-map=$PWD=." >>"$out/$1.log"
+            -Dc_args="$3 '-ffile-prefix-map=$PWD=.'" >>"$out/$1.log"
     names="libtuffet.so src/chat/libtuffet-chat.so tools/quantize/libtuffet-quantize.so"
     rm -rf "$libraries"
     mkdir "$libraries"
@@ -108,7 +108,7 @@ for kind; do
         pack manylinux "manylinux_${glibc}_$arch"
         try_wheel "$out/tuffet-$version-py3-none-manylinux_${glibc}_$arch.whl"
     else
-        build musllinux musl-gcc "-isystem $headers"
+        build musllinux musl-gcc "-isystem '$headers'"
         pack musllinux "musllinux_1_2_$arch" # Debian 12 has musl 1.2
         try_libraries
     fi
