@@ -10,8 +10,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit
 
-all="whole sanitizers alone arm72 arm76 sme i386 armhf riscv64 rvv musl tsan msan cuda thorough
-campaign hostile fuzz commands wasm windows static amalgamation abi deb debian baremetal
+all="whole sanitizers alone arm72 arm76 arm_cycles sme i386 armhf riscv64 rvv musl tsan msan cuda
+thorough campaign hostile fuzz commands wasm windows static amalgamation abi deb debian baremetal
 steady"
 out=build/everywhere
 mkdir -p "$out"
@@ -32,12 +32,20 @@ hostile() {
         tools/scripts/campaign.py --only requests --minutes 60
 }
 
+# Estimates the loops of 64-bit ARM, by the LLVM of the table in tools/lab/speed.md.
+arm_cycles() {
+    CHECK=no sh tools/scripts/platforms.sh arm72 && sh tools/scripts/install.sh llvm-19 || return
+    version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+    python3 tools/lab/arm_cycles.py "build/arm/libtuffet.so.$version" --llvm-mca llvm-mca-19
+}
+
 step() {
     case $1 in
     whole | sanitizers | alone | arm72 | arm76 | sme | i386 | armhf | riscv64 | rvv | tsan | msan | \
         cuda)
         sh tools/scripts/platforms.sh "$1"
         ;;
+    arm_cycles) arm_cycles ;;
     thorough) TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40 ;;
     campaign) tools/scripts/campaign.py --minutes 30 --seed "$(date +%j)" ;;
     hostile) (hostile) ;;
@@ -69,7 +77,7 @@ has_passed() {
 table() {
     for name in $all; do
         grep "^[a-zA-Z]* $name " "$out/results" 2>/dev/null | tail -1
-    done | awk '{ printf "%-8s %-10s %-16s %s %6d s\n", $1, $2, $3, $4, $5 }'
+    done | awk '{ printf "%-8s %-12s %-16s %s %6d s\n", $1, $2, $3, $4, $5 }'
 }
 
 if [ "${1-}" = --table ]; then
