@@ -3,9 +3,9 @@
 
     tools/lab/arm_cycles.py LIBRARY [--llvm-mca PROGRAM] [--kernel WORD] [CPU=MODEL=ISA ...]
 
-LIBRARY is libtuffet.so.VERSION of an ARM build by gcc (tests/cross). The innermost loops are cut out
-of the disassembly, and llvm-mca simulates them on the model of each CPU, with all data in the L1
-cache.
+LIBRARY is libtuffet.so.VERSION of an ARM build by gcc (tests/cross). The innermost loops are cut
+out of the disassembly, and llvm-mca simulates them on the model of each CPU, with all data in the
+L1 cache.
 Writes a table: cycles for 1,024 products, the share of the peak, and what binds the loop. The peak
 is that of `tuffet bench`, the loops peak_int8 and peak_fma. tools/lab/speed.md has results.
 """

@@ -32,7 +32,8 @@ headers=$(node -p 'path.resolve(process.execPath, "../../include/node")')
 # The addon finds the libraries beside it. libtuffet comes first: libtuffet-chat needs it.
 cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden "-ffile-prefix-map=$PWD=." bindings/node/src/*.c \
     -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.$major" \
-    "$place/libtuffet-chat.so.$major" "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s -o "$place/tuffet.node"
+    "$place/libtuffet-chat.so.$major" "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s \
+    -o "$place/tuffet.node"
 (cd "$package" && npm pack --silent --offline --pack-destination "$out" >/dev/null)
 
 made=$(echo "$out"/tuffet-*.tgz)
