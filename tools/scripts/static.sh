@@ -7,7 +7,7 @@
 # glibc alone. The program lacks libedit: tuffet chat has no history of lines.
 set -eu
 cd "$(dirname "$0")/../.."
-[ $# -gt 0 ] || set -- x86_64 aarch64
+[ $# -gt 0 ] || set -- x86_64 aarch64 armhf
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 out=$PWD/build/static
 mkdir -p "$out"
