@@ -151,6 +151,8 @@ static struct aside *begin(struct exchange *x, void (*handle)(struct exchange *x
     x->user = a;
     if (start(a))
         return a;
+    pthread_cond_destroy(&a->changed);
+    pthread_mutex_destroy(&a->lock);
     x->gone = NULL;
     free(a);
     return NULL;

@@ -264,8 +264,8 @@ static void notify(void)
 /* The socket that systemd listens at until the first client comes (sd_listen_fds(3)); -1: none. */
 static int passed_socket(void)
 {
-    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-    return pid && n && strtol(pid, NULL, 10) == getpid() && strcmp(n, "1") == 0 ? 3 : -1;
+    const char *pid = getenv("LISTEN_PID");
+    return pid && getenv("LISTEN_FDS") && strtol(pid, NULL, 10) == getpid() ? 3 : -1;
 }
 
 /* The server's own socket, or the one that was passed. */
@@ -292,6 +292,8 @@ static int listen_at(struct server *s)
     socklen_t n = sizeof a;
     char url[128];
     errno = 0;
+    if (passed_socket() >= 0 && strcmp(getenv("LISTEN_FDS"), "1") != 0)
+        return cli_fail("LISTEN_FDS is %s: the server takes one socket", getenv("LISTEN_FDS"));
     l->bound = take_socket(l, &s->o);
     if (!l->bound)
         return cli_fail("%s:%u: %s", s->o.host, s->o.port,
