@@ -108,7 +108,7 @@ class Messages(Case):
 
     def test_tools_are_named_once(self):
         """In a message about them: the library says where, the server not again."""
-        with Server(self.toy(template=ZEPHYR, endless=1)) as s:
+        with Server(self.toy(template=ZEPHYR, endless=1, ctx=2000)) as s:
             for body, says in [
                     ({"tools": [{}]}, "tools: #/0: has no name"),
                     ({"tools": [TOOL], "tool_choice": {"type": "function",

@@ -363,6 +363,8 @@ static void close_loop(struct loop *l)
         if (l->pipe[i] >= 0)
             close(l->pipe[i]);
     }
+    signal(SIGTERM, SIG_IGN); /* a signal that comes now does not make the end a failure */
+    signal(SIGINT, SIG_IGN);
     if (l->woken)
         event_free(l->woken);
     if (l->due)
