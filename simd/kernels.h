@@ -3,8 +3,8 @@
  * rest of the library calls them.
  *
  * An ISA level is the kernels of one instruction set: scalar C (the reference, simd/c), or vectors
- * (simd/x86, simd/arm). The ISA levels of a CPU form a ladder; tft_kernels_fill() fills a table from
- * the lowest level up to a chosen one. docs/glossary.md defines the other terms.
+ * (simd/x86, simd/arm, simd/riscv). The ISA levels of a CPU form a ladder; tft_kernels_fill() fills
+ * a table from the lowest level up to a chosen one. docs/glossary.md defines the other terms.
  *
  * Numerics contract (docs/architecture.md, "Numerics contract"): every ISA level returns the same
  * bits. This file fixes the order of every floating-point operation, and no compiler may change it
@@ -337,8 +337,8 @@ typedef void tft_conv_fn(const struct tft_conv *g);
 /*
  * The gated delta rule of one head (Yang et al. 2024, arXiv 2412.06464, eq. 10) over T tokens, one
  * after the other: the state decays, then its entry for the key moves towards the value. The state
- * is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay), and each
- * column j:
+ * is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay), and
+ * each column j:
  *
  *   e = chain over i of k[i] and S[i][j]
  *   y = chain over i of q[i] and S[i][j]
@@ -363,8 +363,8 @@ typedef void tft_delta_fn(const struct tft_delta *g);
 /*
  * The state-space model of one head of Mamba-2 (Dao & Gu 2024, arXiv 2405.21060, section 7) over T
  * tokens, one after the other: the state decays, and gets the input in the direction of b. The
- * state is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay), and
- * each column j:
+ * state is S times a factor (decay.h). For each token t, where s = tft_decay_step(factor, decay),
+ * and each column j:
  *
  *   S[i][j] = fma(b[i], step * x[j] * s.inverse, S[i][j] * s.keep)      for i < N
  *   factor = s.after
@@ -673,8 +673,8 @@ static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
 
 /*
  * Rebuilds the keys of a block of TFT_WIDTHS_TOKENS tokens, and turns them: kv/fisher.h. A place is
- * a channel in the order of the codes, narrow codes first; places 2 i and 2 i + 1 are the channels a
- * and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which quads
+ * a channel in the order of the codes, narrow codes first; places 2 i and 2 i + 1 are the channels
+ * a and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which quads
  * have 1, 2, 3, 4 and 8 bits. With L levels of a place, code c of token j, and r = pair[i]:
  *
  *   y[p] = step[p] * (c - (L - 1) / 2)

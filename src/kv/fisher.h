@@ -2,8 +2,8 @@
  * Keys and values with bits by the cost of an error: the axis TFT_KV_FISHER.
  *
  * Levels and bits of a channel are constants of the file. So a token's codes depend on the token
- * alone. Layers with a window have no codes; all others have the same heads, G of E channels. A head
- * of a layer has a table for its keys, and one for its values, [rows, E]:
+ * alone. Layers with a window have no codes; all others have the same heads, G of E channels. A
+ * head of a layer has a table for its keys, and one for its values, [rows, E]:
  *
  *      mean    of the channel
  *      gain    the channel's weight in a token's gain
@@ -70,7 +70,7 @@ struct tft_fisher_head {
     uint32_t pad;                   /* the first place with a channel */
     uint32_t end;                   /* the places: pad + E */
     uint16_t *channel;              /* [E] the channel of place pad + i */
-    uint16_t *pair;                 /* [E / 2] keys: the number of the pair at places 2 i, 2 i + 1 */
+    uint16_t *pair;                 /* [E / 2] keys: the pair at places 2 i and 2 i + 1 */
     float *mean, *gain;             /* [end] of the file; a place without a channel has zeros */
     float *step, *half;             /* [end] 0 before `first` */
     float *fine;                    /* [end] the step of 4 bits */
@@ -79,8 +79,8 @@ struct tft_fisher_head {
     size_t codes;                   /* bytes of the codes of a block */
 };
 
-/* The heads of the first layer without a window; and whether all such layers have them, with as many
-   channels as codes take. */
+/* The heads of the first layer without a window; and whether all such layers have them, with as
+   many channels as codes take. */
 struct tft_kv_heads tft_fisher_heads(const struct tft_kv_shape *shape);
 bool tft_fisher_fits(const struct tft_kv_shape *shape);
 

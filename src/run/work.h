@@ -96,13 +96,13 @@ struct tft_attend_scratch {
     uint8_t *bytes;      /* [TFT_TILE, E padded to 16] queries of int8 slots; else NULL, as are: */
     uint8_t *weights;    /* [TFT_TILE, TFT_SPAN] */
     struct tft_affine *affine; /* [2, TFT_TILE] of these queries, of these weights */
-    float *lacking;      /* [TFT_TILE] what scores of a query with slots have less of */
+    float *lacking;      /* [TFT_TILE] what the scores of a query with slots lack: int8.c */
     float *ordered_q;    /* [TFT_TILE, E] queries with the channels in the blocks' order */
     float *key_scales;   /* [2 tft_kv_scales] of a block of keys */
     float *value_scales; /* [blocks of a span, 2 tft_kv_scales] */
-    float *turned_q;     /* [TFT_TILE, E] queries turned back, with FISHER keys; else NULL, as are: */
+    float *turned_q;     /* [TFT_TILE, E] queries turned back, of FISHER keys; else NULL, as are: */
     float *turned_means; /* [block, E] means of the head's keys, turned by the places */
-    float *turned_keys;  /* [block, E] rebuilt keys: those of a head's channels without codes stay */
+    float *turned_keys;  /* [block, E] rebuilt keys: channels without codes stay */
     uint16_t *exact_keys; /* [E, 16] a panel of the keys of the head's exact tokens */
     float *exact_scores;  /* [TFT_TILE, 16] of them */
     float *coded_o;      /* [TFT_TILE, E padded to 16] a mix of values in the order of the places */

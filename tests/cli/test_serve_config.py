@@ -81,8 +81,8 @@ class Config(Case):
             (model + "alias = x\n[model x]\npath = {b}\n", 4, "a section above has the model"),
             (model + "[key bob]\nrequests = 1\n", 3, '--api-key-file has no key "bob"'),
             (model + "[key ann]\nrequests = x\n", 4, "--requests needs a whole number"),
-            (model + "[key ann]\nrequests = 0\n", 4, "a limit is at least 1"),
-            (model + "[key ann]\ntokens-per-minute = 0\n", 4, "a limit is at least 1"),
+            (model + "[key ann]\nrequests = 0\n", 4, "a limit is 1 or more"),
+            (model + "[key ann]\ntokens-per-minute = 0\n", 4, "a limit is 1 or more"),
             (model + "[key ann]\n[key ann]\n", 4, "a section above has the key"),
             (model + "[key ann]\nmorse = 1\n", 4, 'the section has no option "morse"'),
         ]:
@@ -137,8 +137,9 @@ class Config(Case):
 
     def test_lines_of_serve_that_changed(self):
         model = "[model one]\npath = {a}\n"
-        s = self.serve("[serve]\nslots = 2\ntemp = 0\ntokens = 5\n" + model)
-        self.config("[serve]\ntemp = 0\nslots = 3\n" + model + "alias = uno\n")
+        s = self.serve("[serve]\nslots = 2\ntemp = 0\ntokens = 5\ntop-k = 9\n" + model,
+                       "--top-k=3")
+        self.config("[serve]\ntemp = 0\nslots = 3\ntop-k = 8\n" + model + "alias = uno\n")
         s.process.send_signal(signal.SIGHUP)
         said = [s.process.stderr.readline().decode() for _ in range(2)]
         self.assertIn("serve.ini:3: slots counts when the server starts again", said[0])
@@ -156,6 +157,7 @@ class Config(Case):
             want = s.chat(model="two", **SHORT)["choices"]
             self.assertNotEqual(first, want)
             shutil.copy(self.b, copy + ".new")
+            os.utime(copy + ".new", (1, 1))  # its time says nothing
             os.rename(copy + ".new", copy)
             self.assertEqual(s.chat(model="one", **SHORT)["choices"], first)
             s.process.send_signal(signal.SIGHUP)

@@ -261,6 +261,18 @@ class Models(Case):
         self.assertEqual(s.process.communicate()[1].count(b"No such file"), 3)
         self.assertEqual(s.process.returncode, 0)
 
+    def test_passes_are_as_long_as_their_time_allows(self):
+        """The first pass of a model beside others has 32 tokens; later ones of a small model have
+        more, up to the 256 of a model alone."""
+        with self.serve() as s:
+            parts = s.stream("/v1/completions", model="a", prompt="the " * 1500, max_tokens=1,
+                             return_progress=True)
+        done = [p["prompt_progress"]["processed"] for p in parts if "prompt_progress" in p]
+        steps = [b - a for a, b in zip(done, done[1:])]
+        self.assertEqual(done[0], 32)
+        self.assertGreater(max(steps), 64)
+        self.assertLessEqual(max(steps), 256)
+
     def test_the_end_completes_requests_that_wait(self):
         a, b = self.bytes_of()
         with self.serve(f"--mem={int(max(a, b)) + 1000}") as s:

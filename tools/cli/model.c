@@ -220,10 +220,15 @@ static int open_model(struct tft_model **m, const char *path, bool vocab_only)
 int cli_open_model(struct tft_model **m, const char *path, bool vocab_only)
 {
     int status = open_model(m, path, vocab_only);
-    if (status == CLI_OK && !vocab_only)
-        status = resident_begin(path);
-    if (status == CLI_OK)
+    if (status != CLI_OK)
+        return status;
+    status = vocab_only ? CLI_OK : resident_begin(path);
+    if (status == CLI_OK) {
         verbose_model(*m, path);
+        return CLI_OK;
+    }
+    tft_model_close(*m);
+    *m = NULL;
     return status;
 }
 

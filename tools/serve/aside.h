@@ -3,8 +3,8 @@
  *
  * A handler of a large request runs in a thread of its own, and either that thread or the clients'
  * thread is at work, never both, so handlers need no locks. Only between aside_begin() and
- * aside_end() they go on side by side. The clients' thread lets the handler go on from there when it
- * has no other event.
+ * aside_end() they go on side by side. The clients' thread lets the handler go on from there when
+ * it has no other event.
  */
 #ifndef SERVE_ASIDE_H
 #define SERVE_ASIDE_H

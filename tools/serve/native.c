@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aside.h"
 #include "request.h"
 
 enum { MOST_TEXT = 1 << 20 }; /* bytes: more would delay other clients */
@@ -63,11 +64,15 @@ void native_tokenize(struct exchange *x)
     if (len > MOST_TEXT)
         fields_fail(&f, "content has more than %d bytes", MOST_TEXT);
     int32_t *ids = f.failed ? NULL : malloc(most * sizeof *ids);
+    aside_begin();
+    bool good = ids && tft_tokenize(m, text, len, flags, ids, most, &n) == TFT_OK,
+         written = good && write_tokens(&list, m, ids, n, pieces);
+    aside_end();
     if (f.failed)
         request_fail(x, &f);
-    else if (!ids || tft_tokenize(m, text, len, flags, ids, most, &n) != TFT_OK)
+    else if (!good)
         reply_error(x, 500, "server_error", "the text cannot be tokenized");
-    else if (!write_tokens(&list, m, ids, n, pieces))
+    else if (!written)
         reply_error(x, 500, "server_error", "out of memory");
     else
         reply_text(x, 200, "application/json; charset=utf-8", list.p, list.n);

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "catalog.h"
 #include "pool.h"
@@ -24,16 +23,10 @@ static bool is_same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Whether the file has not been replaced since the server looked at it. */
-static bool is_same_file(const struct served *s)
-{
-    struct stat st;
-    return stat(s->path, &st) == 0 && (int64_t)st.st_mtime == s->modified;
-}
-
 static bool is_same(const struct served *s, const struct setup_model *m)
 {
-    return is_same_file(s) && s->of_setup && strcmp(s->id, m->name) == 0 && strcmp(s->path, m->path) == 0 &&
+    return s->of_setup && strcmp(s->id, m->name) == 0 && strcmp(s->path, m->path) == 0 &&
+           served_is_same_file(s) &&
            s->own.ctx == m->own.ctx && s->own.n_slots == m->own.n_slots &&
            is_same_text(s->own.kv, m->own.kv) && is_same_text(s->own.pooling, m->own.pooling);
 }

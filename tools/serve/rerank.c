@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aside.h"
 #include "lost.h"
 #include "request.h"
 #include "tools/cli/inputs.h"
@@ -130,8 +131,11 @@ static void read_pair(struct call *c, struct fields *f, const json_t *query, siz
         fields_fail(f, "%s[%zu] has no text", c->member, i);
         return;
     }
-    enum tft_status status = input_pair(&in, c->served->m, text(query), text(document),
-                                        engine_capacity(c->served->engine), c->cut);
+    size_t capacity = engine_capacity(c->served->engine);
+    aside_begin();
+    enum tft_status status =
+        input_pair(&in, c->served->m, text(query), text(document), capacity, c->cut);
+    aside_end();
     *t = (struct text){.ids = in.ids, .types = in.types, .n = in.n};
     c->n_tokens += in.n;
     c->n_cut += in.whole > in.n;

@@ -19,6 +19,15 @@ static void read_digest(struct served *s)
     snprintf(s->digest, sizeof s->digest, "%s%016llx", id, (unsigned long long)s->info.n_params);
 }
 
+static struct served_file file_of(const struct stat *st)
+{
+    return (struct served_file){.device = (uint64_t)st->st_dev,
+                                .number = (uint64_t)st->st_ino,
+                                .size = (uint64_t)st->st_size,
+                                .seconds = (int64_t)st->st_mtim.tv_sec,
+                                .ns = (int64_t)st->st_mtim.tv_nsec};
+}
+
 static void read_file(struct served *s)
 {
     struct stat st;
@@ -26,6 +35,16 @@ static void read_file(struct served *s)
         return;
     s->bytes = (uint64_t)st.st_size;
     s->modified = (int64_t)st.st_mtime;
+    s->file = file_of(&st);
+}
+
+bool served_is_same_file(const struct served *s)
+{
+    struct stat st;
+    if (stat(s->path, &st) != 0)
+        return false;
+    struct served_file now = file_of(&st);
+    return memcmp(&now, &s->file, sizeof now) == 0; /* it has no padding */
 }
 
 static void describe(struct served *s)

@@ -13,6 +13,12 @@ enum served_state { SERVED_CLOSED, SERVED_OPENING, SERVED_OPEN, SERVED_CLOSING }
 
 enum { SERVED_FOREVER = -1 };
 
+/* Tells a file from one that replaces it. */
+struct served_file {
+    uint64_t device, number, size;
+    int64_t seconds, ns; /* of its last change */
+};
+
 struct served {
     char *id, *path; /* its name for clients; its file */
     char *jinja;     /* its chat template; NULL: it has none */
@@ -26,6 +32,7 @@ struct served {
     uint64_t bytes;     /* its weights, and the caches of all slots; before the first opening, the
                            size of the file */
     int64_t modified;   /* the file, seconds since 1970 */
+    struct served_file file;
     uint32_t capacity;  /* tokens of a prompt and its answer */
     bool calls, thinks; /* known once the model has been open */
 
@@ -56,6 +63,9 @@ struct served_options {
     void (*wake)(void *user);
     void *user;
 };
+
+/* Whether the path leads to the file that the server looked at. */
+bool served_is_same_file(const struct served *s);
 
 /* Reads the vocabulary and the template, for lists, and closes the file. pooling: of --pooling, or
    NULL. Returns CLI_OK, or CLI_FAILED or CLI_USAGE after an error message. */

@@ -173,11 +173,15 @@ static int set_of_command(const struct reading *r, const struct ini_line *l)
 {
     char where[INI_WHERE];
     const struct cli_option *o = config_option(r->c, l);
-    if (!o || keep_option(r->s, l) != CLI_OK)
+    if (!o)
         return CLI_FAILED;
     if (strcmp(o->name, "config") == 0)
         return fail(l->path, l->line, "a file has no further", o->name);
-    return r->first && !cli_is_given(o) ? cli_set_option(o, l->value, ini_where(l, where)) : CLI_OK;
+    if (cli_is_given(o)) /* the command line counts more */
+        return CLI_OK;
+    if (keep_option(r->s, l) != CLI_OK)
+        return CLI_FAILED;
+    return r->first ? cli_set_option(o, l->value, ini_where(l, where)) : CLI_OK;
 }
 
 static int set_in(const struct cli_option *list, const struct ini_line *l)
@@ -217,7 +221,7 @@ static int set_of_key(const struct ini_line *l)
     const uint32_t *set = strcmp(l->name, "requests") == 0 ? &key.requests : &key.tokens;
     return status != CLI_OK || *set
                ? status
-               : fail(l->path, l->line, "a limit is at least 1: without the line there is none, not",
+               : fail(l->path, l->line, "a limit is 1 or more; without the line there is none. Not",
                       l->value);
 }
 

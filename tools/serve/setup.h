@@ -32,7 +32,7 @@ struct setup_key {
     size_t line;
 };
 
-/* A line of [serve]. */
+/* A line of [serve], of an option that the command line does not have. */
 struct setup_option {
     const char *name, *value;
     size_t line;
