@@ -5,7 +5,7 @@
 
 #include "engine_state.h"
 
-enum { PACK_TEXTS = 64, PACK_TOKENS = 2048 }; /* of a pass */
+enum { PACK_TEXTS = 64, PACK_TOKENS = 2048 }; /* of a pass, at most */
 
 struct packed {
     struct tft_embedder *e;
@@ -244,26 +244,34 @@ int embedder_pack(struct embedder *m, const struct engine_options *of, size_t *c
     return CLI_OK;
 }
 
-/* Takes texts for a pass. Call with the lock held. */
-static size_t pack(struct engine *e)
+/* The most tokens of a pass of several texts. */
+static size_t most_tokens(const struct engine *e)
+{
+    size_t most = e->o.baton ? pace_tokens(&e->pace) : PACK_TOKENS;
+    return most < PACK_TOKENS ? most : PACK_TOKENS;
+}
+
+/* Takes texts for a pass, at least one. Sets *tokens. Call with the lock held. */
+static size_t pack(struct engine *e, size_t *tokens)
 {
     struct embedder *m = &e->embedder;
     struct packed *p = m->packed;
-    size_t n = 0, tokens = 0;
+    size_t n = 0, most = most_tokens(e);
     struct job *j;
+    *tokens = 0;
     while (n < PACK_TEXTS && (j = next_job(m)) != NULL) {
         const struct text *t = &j->texts->text[j->texts->at];
-        if (n && tokens + t->n > PACK_TOKENS)
+        if (n && *tokens + t->n > most)
             break;
         p->texts[n] = (struct tft_text_tokens){.ids = t->ids, .types = t->types, .n = t->n};
         p->of[n] = j;
         p->number[n++] = j->texts->at++;
-        tokens += t->n;
+        *tokens += t->n;
         j->texts->turn = ++m->turn;
         m->client = j->client;
         j->start = j->start ? j->start : cli_ns();
     }
-    e->counts.prompt_tokens += tokens;
+    e->counts.prompt_tokens += *tokens;
     e->counts.passes += n > 0;
     return n;
 }
@@ -285,11 +293,13 @@ void embedder_pass(struct engine *e)
     struct embedder *m = &e->embedder;
     struct packed *p = m->packed;
     pthread_mutex_lock(&e->lock);
-    size_t n = pack(e), bytes = m->n_embd * sizeof *p->results;
+    size_t tokens, n = pack(e, &tokens), bytes = m->n_embd * sizeof *p->results;
     pthread_mutex_unlock(&e->lock);
+    uint64_t start = cli_ns();
     enum tft_status status = m->pooling == TFT_POOLING_RANK
                                  ? tft_rerank(p->e, p->texts, n, p->results)
                                  : tft_embed(p->e, p->texts, n, p->results);
+    pace_count(&e->pace, tokens, cli_ns() - start);
     for (size_t i = 0; i < n && status == TFT_OK; i++)
         p->of[i]->texts->lost |= !engine_item(e, p->of[i], ITEM_VECTOR, p->number[i],
                                               (const char *)(p->results + i * m->n_embd), bytes);

@@ -7,6 +7,7 @@
 #include "baton.h"
 #include "embedder_state.h"
 #include "engine_types.h"
+#include "pace.h"
 #include "slot.h"
 
 enum { N_BATCH = 256 }; /* most tokens of a pass */
@@ -29,7 +30,7 @@ struct engine {
     size_t capacity, session_bytes; /* of a slot */
     struct tft_ends closed; /* of sessions that are closed; of the engine's thread */
     struct baton_turn turn;
-    uint64_t token_ns; /* of a token of a prompt, as the last passes took; 0: none had one */
+    struct pace pace;
     size_t n_open; /* jobs and chores that have not ended; of the clients' thread */
     pthread_t thread, shaper;
     bool started, shapes;

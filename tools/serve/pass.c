@@ -10,9 +10,7 @@
 enum {
     CHUNK = 64,        /* tokens of a prompt in a pass, if other slots wait */
     CHUNK_ALONE = 256, /* if none does */
-    CHUNK_COOL = 32,   /* with --power, for short pauses; and at first beside other models */
-    CHUNK_LEAST = 8,
-    PASS_MS = 80, /* of a pass with a prompt, beside other models, which may have to wait for it */
+    CHUNK_COOL = 32,   /* with --power, for short pauses */
 };
 
 /* Feeds the slots. A single slot is fed by itself: it can be cancelled between layers. */
@@ -33,13 +31,6 @@ static void feed_all(struct engine *e, size_t n)
         e->steps[i].status = e->feeds[i].status;
 }
 
-/* The tokens of a prompt that take PASS_MS. */
-static size_t chunk_of_time(const struct engine *e)
-{
-    size_t n = e->token_ns ? PASS_MS * 1000000ull / e->token_ns : CHUNK_COOL;
-    return n < CHUNK_LEAST ? CHUNK_LEAST : n;
-}
-
 /* The most tokens of the prompt in a pass. others: slots and texts beside it */
 static size_t chunk_of(const struct engine *e, const struct slot *prompt, size_t others)
 {
@@ -47,7 +38,7 @@ static size_t chunk_of(const struct engine *e, const struct slot *prompt, size_t
                   : power_is_shared()    ? CHUNK_COOL
                   : others               ? CHUNK
                                          : CHUNK_ALONE,
-           timed = e->o.baton ? chunk_of_time(e) : most;
+           timed = e->o.baton ? pace_tokens(&e->pace) : most;
     return timed < most ? timed : most;
 }
 
@@ -76,11 +67,11 @@ static size_t gather(struct engine *e)
 static void count_time(struct engine *e, size_t n, uint64_t ns)
 {
     size_t tokens = 0;
-    if (!n || e->steps[n - 1].n < CHUNK_LEAST)
+    if (!n || e->steps[n - 1].n < PACE_LEAST)
         return;
     for (size_t i = 0; i < n; i++)
         tokens += e->steps[i].n;
-    e->token_ns = e->token_ns ? (3 * e->token_ns + ns / tokens) / 4 : ns / tokens;
+    pace_count(&e->pace, tokens, ns);
 }
 
 static void put_choices(struct engine *e, struct job *j, struct slot *s, int32_t id)
