@@ -1,5 +1,4 @@
-/* The tables of the cache fisher: their equations again, the loss that they predict for codes, and
-   a measurement of a whole model. */
+/* The tables of the cache fisher: their equations again, and a measurement of a whole model. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -64,7 +63,7 @@ static void equations(void **state)
     static struct tokens k;
     (void)state;
     for (int values = 0; values < 2; values++) {
-        double mean[E] = {0}, var[E] = {0}, w[E], b[E], spread[E] = {0}, squares = 0, sum = 0,
+        double mean[E] = {0}, var[E] = {0}, w[E], b[E], spread[E] = {0}, sum = 0,
                all = 0, fisher = 0, output = 0;
         float table[ROWS * E];
         static double gain[T];
@@ -102,77 +101,19 @@ static void equations(void **state)
             gain[t] = sqrt(square);
             for (int d = 0; d < E; d++)
                 spread[d] += pow((double)k.x[t * STRIDE + d] - mean[d], 2) / square / T;
-            squares += square / T;
         }
         for (int d = 0; d < E; d++) {
             near((double)table[TFT_FISHER_MEAN * E + d], mean[d]);
             near((double)table[TFT_FISHER_GAIN * E + d], b[d]);
-            near((double)table[TFT_FISHER_LOSS * E + d], w[d] / 2 * squares * spread[d]);
             for (int bits = 1; bits <= TFT_FISHER_BITS; bits++) {
                 double step = (double)table[(TFT_FISHER_STEP + bits - 1) * E + d], least = INFINITY,
                        of = sqrt(spread[d]) * gauss[bits];
                 for (int i = 10; i <= 30; i++)
                     least = fmin(least, error_of(&k, d, gain, mean[d], of * i / 20, bits));
-                near((double)table[(TFT_FISHER_LOSS + bits) * E + d], w[d] / 2 * squares * least);
                 near(error_of(&k, d, gain, mean[d], step, bits), least);
             }
         }
     }
-}
-
-/* Codes at a price lose about the cost times the squared error that the tables predict. */
-static void predicted_loss(void **state)
-{
-    static struct tokens k;
-    (void)state;
-    float table[TFT_KV_SIDES][ROWS * E], mean[32], gain[32], step[32], half[32], fine[32],
-        gains[32];
-    uint16_t channel[E], pair[E / 2];
-    uint8_t code[32 * 32];
-    random_tokens(&k);
-    for (int i = 0; i < TFT_KV_SIDES; i++)
-        kv_fisher_table(table[i],
-                        &(struct kv_fisher_rows){
-                            .x = k.x, .n = T, .stride = STRIDE, .dim = E, .square = k.square});
-    struct tft_kv_shape shape = {
-        .n_layer = 1, .n_head_kv = 1, .head_dim = E, .fisher = {table[0], table[1]}};
-    struct tft_fisher_head h = {.channel = channel,
-                                .pair = pair,
-                                .mean = mean,
-                                .gain = gain,
-                                .step = step,
-                                .half = half,
-                                .fine = fine};
-    tft_fisher_share(&h, &shape, TFT_KV_K, table[0], tft_fisher_price(&shape, 1.75f));
-    char *record = malloc(h.codes + TFT_FISHER_GAIN_BYTES);
-    struct tft_fisher_block to = {record, record + h.codes};
-    double lost = 0, want = 0, all = 0;
-    for (int d = 0; d < E; d++)
-        all += k.square[d] / E;
-    for (int i = 0; i < E; i++) {
-        unsigned levels = (unsigned)(2 * half[i] + 1), bits = 0;
-        while (bits < TFT_FISHER_BITS && 1u << bits < levels)
-            bits++;
-        want += (double)table[0][(TFT_FISHER_LOSS + bits) * E + channel[i]] /
-                (levels == 256 ? 64 : 1);
-    }
-    for (int from = 0; from < T; from += 32) {
-        float x[32][E];
-        for (int t = 0; t < 32; t++)
-            for (int i = 0; i < E; i++)
-                x[t][i] = k.x[(from + t) * STRIDE + i];
-        tft_fisher_put(&h, TFT_KV_K, x[0], E, code, to);
-        tft_fisher_gains(to.gains, 1, gains);
-        for (int t = 0; t < 32; t++)
-            for (int i = 0; i < E; i++) {
-                float is = mean[i] + gains[t] * step[i] * ((float)code[t * E + i] - half[i]);
-                double e = (double)(x[t][channel[i]] - is);
-                lost += e * e * (k.square[channel[i]] + 0.3 * all) / 2 / T;
-            }
-    }
-    free(record);
-    if (!(fabs(lost / want - 1) < 0.2))
-        fail_msg("lost %g, predicted %g", lost, want);
 }
 
 static int ascending(const void *a, const void *b)
@@ -358,6 +299,12 @@ static void stored(void **state)
 
         table[0][0] = -3; /* a mean */
         assert_null(reopened(m, table, &copy));
+        table[0][0] = -4; /* in place of the tables that a file has */
+        struct tft_model *again;
+        assert_null(reopened(copy, table, &again));
+        assert_true(again->kv_fisher[0][0] == -4);
+        assert_int_equal(again->source.n_tensor, copy->source.n_tensor);
+        tft_model_close(again);
         tft_model_close(copy);
         table[0][0] = NAN;
         assert_non_null(strstr(reopened(m, table, &copy), "fisher.keys has a number that is not"));
@@ -375,7 +322,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equations),
-        cmocka_unit_test(predicted_loss),
         cmocka_unit_test(means_before_rope),
         cmocka_unit_test(whole_model),
         cmocka_unit_test(stored),

@@ -46,9 +46,14 @@ static uint32_t row_tensors(const struct tft_model *m)
     return m->state_size ? ROW_TENSORS : ROW_TENSORS - 1;
 }
 
+static bool adds_tables(const struct tft_model *m, const struct rewrite *r)
+{
+    return r->fisher[0] && !m->kv_fisher[0];
+}
+
 static size_t new_tensors(const struct tft_model *m, const struct rewrite *r)
 {
-    return (size_t)row_tensors(m) * r->n_named + (r->fisher[0] ? TFT_KV_SIDES : 0);
+    return (size_t)row_tensors(m) * r->n_named + (adds_tables(m, r) ? TFT_KV_SIDES : 0);
 }
 
 /* The new tensors have no codes. */
@@ -138,24 +143,33 @@ static void put_named(struct tft_gguf_writer *w, const struct tft_model *m,
     }
 }
 
-static void describe_fisher(struct tft_gguf_writer *w, const struct tft_model *m,
+static const char *const table_names[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
+
+static void describe_tables(struct tft_gguf_writer *w, const struct tft_model *m,
                             const struct rewrite *r)
 {
-    static const char *const keys[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
     struct tft_kv_heads own = tft_model_coded_heads(m);
     const uint64_t shape[] = {own.dim, TFT_FISHER_ROWS, own.n,
                               m->n_kv_layer - tft_model_predicts(m)};
-    for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
-        tft_gguf_put_tensor(w, (struct tft_str){keys[i], strlen(keys[i])}, TFT_F32, 4, shape);
+    for (int i = 0; adds_tables(m, r) && i < TFT_KV_SIDES; i++)
+        tft_gguf_put_tensor(w, (struct tft_str){table_names[i], strlen(table_names[i])}, TFT_F32, 4,
+                            shape);
 }
 
-static void put_fisher(struct tft_gguf_writer *w, const struct tft_model *m,
-                       const struct rewrite *r)
+static void put_table(struct tft_gguf_writer *w, const struct tft_model *m, const float *table)
 {
     struct tft_kv_heads own = tft_model_coded_heads(m);
     size_t n = (size_t)(m->n_kv_layer - tft_model_predicts(m)) * own.n * TFT_FISHER_ROWS * own.dim;
-    for (int i = 0; r->fisher[0] && i < TFT_KV_SIDES; i++)
-        tft_gguf_put_data(w, r->fisher[i], n * sizeof *r->fisher[i]);
+    tft_gguf_put_data(w, table, n * sizeof *table);
+}
+
+/* The new numbers of a tensor of tables; NULL: it stays, or is another one. */
+static const float *new_table(const struct tft_tensor *t, const struct rewrite *r)
+{
+    for (int i = 0; i < TFT_KV_SIDES; i++)
+        if (tft_str_is(t->name, table_names[i]))
+            return r->fisher[i];
+    return NULL;
 }
 
 static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
@@ -170,16 +184,19 @@ static void put_tensors(struct tft_gguf_writer *w, const struct tft_model *m,
             tft_gguf_put_tensor(w, t->name, t->type, t->n_dims, t->ne);
     }
     describe_named(w, m, r);
-    describe_fisher(w, m, r);
+    describe_tables(w, m, r);
     for (size_t i = 0; i < s->n_tensor; i++) {
         const struct tft_tensor *t = &s->tensor[i];
         if (replacement(t, r))
             prefix_put(w, m, r->type, m->n_prefix, replacement(t, r));
+        else if (new_table(t, r))
+            put_table(w, m, new_table(t, r));
         else
             tft_gguf_put_data(w, t->data, (size_t)t->bytes);
     }
     put_named(w, m, r);
-    put_fisher(w, m, r);
+    for (int i = 0; adds_tables(m, r) && i < TFT_KV_SIDES; i++)
+        put_table(w, m, r->fisher[i]);
 }
 
 /* ------------------------------------------------------------------------------------ the whole */

@@ -7,8 +7,8 @@
 
 struct rewrite {
     const char *kv;        /* the new default KV cache; NULL: keep the old one */
-    const float *fisher[TFT_KV_SIDES]; /* tables of kv/fisher.h to add to a file that has none, as
-                                          in tft_model.kv_fisher; both or neither */
+    const float *fisher[TFT_KV_SIDES]; /* tables of kv/fisher.h, as in tft_model.kv_fisher; both
+                                          or neither. NULL: those of the file stay. */
     enum tft_dtype type;   /* of new rows in the file: TFT_Q8_0 or TFT_Q4_1; 0: TFT_F16 */
     const struct named_prefix *named; /* [n_named] prefixes to add to a file that has none */
     uint32_t n_named;
