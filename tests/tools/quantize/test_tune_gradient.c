@@ -230,11 +230,10 @@ static void far_rows(void **state)
     tft_model_close(m);
 }
 
-static void count_rows(void *user, uint32_t l, const double *k, const double *v,
-                       const double *far_k, const double *far_v)
+static void count_rows(void *user, uint32_t l, const struct block_rows *x)
 {
     *(unsigned *)user |= 1u << l;
-    assert_true(k && v && far_k && far_v);
+    assert_true(x->q && x->dy && x->k && x->v && x->far_k && x->far_v);
 }
 
 /* The gradient of -log p of a token that the model draws is 0 on average, unlike that of a token of

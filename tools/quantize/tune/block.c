@@ -295,7 +295,8 @@ static void attention_half_back(struct tape *t, const struct tft_layer *b,
     attention_back(t->attention, &out, t->da, &in, t->n);
     share_gradients(t, b);
     if (watch)
-        watch->take(watch->user, (uint32_t)(b - t->m->layer), t->k, t->v, t->far_k, t->far_v);
+        watch->take(watch->user, (uint32_t)(b - t->m->layer),
+                    &(struct block_rows){t->q, t->da, t->k, t->v, t->far_k, t->far_v});
     each_row(t, t->n, heads_back_row, b);
     matmul_back(t->matmul, t->dh, t->dq0, t->n, &b->q, false);
     if (tft_layer_has_kv(b))

@@ -17,12 +17,16 @@ struct prefix_rows {
     real *k, *v;
 };
 
-/* Sees the keys (after RoPE) and values of each block during block_back, [n, G, E], and their
-   gradients from queries at least `far` tokens later: attention_gradients.far_k and .far_v. */
+/* What the attention of a block computes with, after RoPE, during block_back. */
+struct block_rows {
+    const real *q, *dy;         /* [n, H, E] queries, and the gradient of what they get */
+    const real *k, *v;          /* [n, G, E] */
+    const real *far_k, *far_v;  /* [n, G, E] gradients from queries at least `far` tokens later:
+                                   attention_gradients.far_k and .far_v */
+};
 struct block_watch {
     size_t far;
-    void (*take)(void *user, uint32_t l, const real *k, const real *v, const real *far_k,
-                 const real *far_v);
+    void (*take)(void *user, uint32_t l, const struct block_rows *x);
     void *user;
 };
 

@@ -9,10 +9,13 @@
 #include "base/rope.h"
 #include "port/port.h"
 #include "tools/quantize/array.h"
+#include "tools/quantize/tune/kv_loss.h"
 #include "tools/quantize/tune/row_ops.h"
 #include "tools/quantize/tune/sequence_loss.h"
 
-enum { TOKENS = 4096, SAMPLES = KV_FISHER_SAMPLES }; /* read, and kept of them in each layer */
+/* Tokens that are read; those of them that make the tables of a layer; and the queries in which
+   losses are measured. */
+enum { TOKENS = 4096, SAMPLES = KV_FISHER_SAMPLES, QUERIES = 1024 };
 
 /* -------------------------------------------------------------------------------------- a table */
 
@@ -64,11 +67,10 @@ static void gains(uint32_t dim, const double *w, const double *var, double *b)
         b[d] = sum > 0 && var[d] > 0 ? sqrt(w[d] / var[d]) / sum : 0;
 }
 
-/* gain: [n] of the tokens. Returns the mean of their squares. */
-static double token_gains(const struct kv_fisher_rows *x, const double *mean, const double *b,
-                          double *gain)
+/* gain: [n] of the tokens. */
+static void token_gains(const struct kv_fisher_rows *x, const double *mean, const double *b,
+                        double *gain)
 {
-    double squares = 0;
     for (size_t t = 0; t < x->n; t++) {
         double square = 0;
         for (uint32_t d = 0; d < x->dim; d++) {
@@ -76,9 +78,7 @@ static double token_gains(const struct kv_fisher_rows *x, const double *mean, co
             square += b[d] * y * y;
         }
         gain[t] = sqrt(square);
-        squares += square / (double)x->n;
     }
-    return squares;
 }
 
 /* The mean squared error of z: [n] in levels of this step; half: half the steps between the first
@@ -96,15 +96,14 @@ static double error_of(const double *z, size_t n, double step, double half)
 }
 
 /* The best step of a channel. */
-static double fit_step(const double *z, size_t n, double spread, unsigned bits, double *error)
+static double fit_step(const double *z, size_t n, double spread, unsigned bits)
 {
     static const double gauss[TFT_FISHER_BITS + 1] = {0, 1.596, 0.9957, 0.5860, 0.3352};
-    double best = 0, half = ((1 << bits) - 1) / 2.0;
-    *error = spread * spread;
+    double best = 0, half = ((1 << bits) - 1) / 2.0, least = spread * spread;
     for (int i = 10; i <= 30 && spread > 0; i++) {
         double step = spread * gauss[bits] * i / 20, e = error_of(z, n, step, half);
-        if (e < *error) {
-            *error = e;
+        if (e < least) {
+            least = e;
             best = step;
         }
     }
@@ -114,22 +113,17 @@ static double fit_step(const double *z, size_t n, double spread, unsigned bits, 
 /* A number that a float holds. */
 static float held(double x) { return x < 0x1p-100 ? 0 : x > 0x1p100 ? 0x1p100f : (float)x; }
 
-/* Steps and losses of channel d. half_cost: the loss of a squared error of z */
 static void fit_channel(float *table, const struct kv_fisher_rows *x, uint32_t d, double mean,
-                        const double *gain, double half_cost)
+                        const double *gain)
 {
     double z[KV_FISHER_SAMPLES], square = 0;
-    uint32_t dim = x->dim;
     for (size_t t = 0; t < x->n; t++) {
         z[t] = gain[t] > 0 ? ((double)x->x[t * x->stride + d] - mean) / gain[t] : 0;
         square += z[t] * z[t] / (double)x->n;
     }
-    table[TFT_FISHER_LOSS * dim + d] = held(half_cost * square);
-    for (unsigned bits = 1; bits <= TFT_FISHER_BITS; bits++) {
-        double error, step = fit_step(z, x->n, sqrt(square), bits, &error);
-        table[(TFT_FISHER_STEP + bits - 1) * dim + d] = held(step);
-        table[(TFT_FISHER_LOSS + bits) * dim + d] = held(half_cost * error);
-    }
+    for (unsigned bits = 1; bits <= TFT_FISHER_BITS; bits++)
+        table[(TFT_FISHER_STEP + bits - 1) * x->dim + d] =
+            held(fit_step(z, x->n, sqrt(square), bits));
 }
 
 void kv_fisher_table(float *table, const struct kv_fisher_rows *x)
@@ -139,11 +133,11 @@ void kv_fisher_table(float *table, const struct kv_fisher_rows *x)
     moments(x, mean, var);
     costs(x, var, w);
     gains(x->dim, w, var, b);
-    double squares = token_gains(x, mean, b, gain);
+    token_gains(x, mean, b, gain);
     for (uint32_t d = 0; d < x->dim; d++) {
         table[TFT_FISHER_MEAN * x->dim + d] = (float)mean[d];
         table[TFT_FISHER_GAIN * x->dim + d] = held(b[d]);
-        fit_channel(table, x, d, mean[d], gain, w[d] / 2 * squares);
+        fit_channel(table, x, d, mean[d], gain);
     }
 }
 
@@ -153,12 +147,15 @@ struct meter {
     const struct tft_model *m;
     const struct kv_fisher_opts *o;
     uint32_t n_windows;           /* read */
-    size_t width, step;           /* of G E numbers; of tokens between samples */
+    size_t width, q_width;        /* G E, H E */
     uint32_t window;              /* the number of the current one */
     const int32_t *token;         /* its tokens */
-    float *x[TFT_KV_SIDES];       /* [n_kv_layer, SAMPLES, G E] */
+    float *x[TFT_KV_SIDES];       /* [n_kv_layer, n_windows, window, G E], keys before RoPE */
+    bool *exact;                  /* [n_kv_layer, n_windows, window] tokens that are left out */
     double *square[TFT_KV_SIDES]; /* [n_kv_layer, G E] sums of squared gradients */
-    uint32_t *n;                  /* [n_kv_layer] samples */
+    float *q, *dy;                /* [n_kv_layer, n_windows, n_query, H E] */
+    uint32_t *at, n_query;        /* [n_query] the queries of a window */
+    int n_threads;
     float *norm, *sorted;         /* [window] squares of a token's value over all heads */
     float *cos, *sin;             /* [window, n_rot] of the tokens' positions */
     float *row;                   /* [G E] */
@@ -213,27 +210,45 @@ static const float *turned_back(struct meter *z, const struct tft_layer *b, cons
     return z->row;
 }
 
+static void take_queries(struct meter *z, size_t layer, const struct block_rows *x)
+{
+    size_t at = (layer * z->n_windows + z->window) * z->n_query;
+    for (uint32_t i = 0; i < z->n_query; i++) {
+        size_t to = (at + i) * z->q_width, from = z->at[i] * z->q_width;
+        memcpy(z->q + to, x->q + from, z->q_width * sizeof *z->q);
+        memcpy(z->dy + to, x->dy + from, z->q_width * sizeof *z->dy);
+    }
+}
+
 /* block_watch.take */
-static void take(void *user, uint32_t l, const float *k, const float *v, const float *far_k,
-                 const float *far_v)
+static void take(void *user, uint32_t l, const struct block_rows *x)
 {
     struct meter *z = user;
     const struct tft_layer *b = &z->m->layer[l];
-    size_t layer = b->kv_layer, width = z->width;
+    size_t layer = b->kv_layer, width = z->width, bytes = width * sizeof *x->k,
+           first = (layer * z->n_windows + z->window) * z->o->window;
     if (b->window)
         return;
-    float least = least_norm(z, v);
-    for (uint32_t t = z->o->sinks; t < z->o->window; t++) {
-        if (z->norm[t] < least || is_special(z->m, z->token[t]))
+    float least = least_norm(z, x->v);
+    take_queries(z, layer, x);
+    for (uint32_t t = 0; t < z->o->window; t++) {
+        memcpy(z->x[TFT_KV_K] + (first + t) * width, turned_back(z, b, x->k, t), bytes);
+        memcpy(z->x[TFT_KV_V] + (first + t) * width, x->v + t * width, bytes);
+        z->exact[first + t] =
+            t < z->o->sinks || z->norm[t] < least || is_special(z->m, z->token[t]);
+        if (z->exact[first + t])
             continue;
-        add_squares(z->square[TFT_KV_K] + layer * width, turned_back(z, b, far_k, t), width);
-        add_squares(z->square[TFT_KV_V] + layer * width, far_v + t * width, width);
-        if (((size_t)z->window * z->o->window + t) % z->step || z->n[layer] == SAMPLES)
-            continue;
-        size_t at = (layer * SAMPLES + z->n[layer]++) * width;
-        memcpy(z->x[TFT_KV_K] + at, turned_back(z, b, k, t), width * sizeof *k);
-        memcpy(z->x[TFT_KV_V] + at, v + t * width, width * sizeof *v);
+        add_squares(z->square[TFT_KV_K] + layer * width, turned_back(z, b, x->far_k, t), width);
+        add_squares(z->square[TFT_KV_V] + layer * width, x->far_v + t * width, width);
     }
+}
+
+/* The queries of a window that are kept: spread evenly over those that read codes. */
+static void choose_queries(struct meter *z)
+{
+    uint32_t read = z->o->window - z->o->far;
+    for (uint32_t i = 0; i < z->n_query; i++)
+        z->at[i] = z->o->far + (uint32_t)((uint64_t)i * read / z->n_query);
 }
 
 static bool open_meter(struct meter *z)
@@ -241,12 +256,17 @@ static bool open_meter(struct meter *z)
     const struct tft_model *m = z->m;
     const struct kv_fisher_opts *o = z->o;
     size_t params = sequence_params(m);
-    int n_threads = !tft_port_threaded() ? 1 : o->n_threads ? o->n_threads : tft_port_cpus();
+    size_t tokens = (size_t)z->n_windows * o->window,
+           queries = (size_t)z->n_windows * z->n_query;
+    z->n_threads = !tft_port_threaded() ? 1 : o->n_threads ? o->n_threads : tft_port_cpus();
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        z->x[i] = array_alloc(sizeof *z->x[i], m->n_kv_layer, SAMPLES, z->width);
+        z->x[i] = array_alloc(sizeof *z->x[i], m->n_kv_layer, tokens, z->width);
         z->square[i] = calloc((size_t)m->n_kv_layer * z->width, sizeof *z->square[i]);
     }
-    z->n = calloc(m->n_kv_layer, sizeof *z->n);
+    z->exact = calloc(m->n_kv_layer * tokens, sizeof *z->exact);
+    z->q = array_alloc(sizeof *z->q, m->n_kv_layer, queries, z->q_width);
+    z->dy = array_alloc(sizeof *z->dy, m->n_kv_layer, queries, z->q_width);
+    z->at = malloc(z->n_query * sizeof *z->at);
     z->norm = malloc(2 * (size_t)o->window * sizeof *z->norm);
     z->sorted = z->norm ? z->norm + o->window : NULL;
     z->cos = array_alloc(sizeof *z->cos, 2, o->window, m->n_rot + (size_t)1);
@@ -254,10 +274,12 @@ static bool open_meter(struct meter *z)
     z->row = malloc(z->width * sizeof *z->row);
     z->params = calloc(2 * params + 1, sizeof *z->params);
     z->gradient = z->params ? z->params + params : NULL;
-    z->s = sequence_open(m, o->window, 0, n_threads);
-    if (!z->x[0] || !z->x[1] || !z->square[0] || !z->square[1] || !z->n || !z->norm || !z->cos ||
+    z->s = sequence_open(m, o->window, 0, z->n_threads);
+    if (!z->x[0] || !z->x[1] || !z->square[0] || !z->square[1] || !z->exact || !z->q || !z->dy ||
+        !z->at || !z->norm || !z->cos ||
         !z->row || !z->params || !z->s)
         return false;
+    choose_queries(z);
     for (uint32_t t = 0; t < o->window; t++)
         tft_rope_angles(z->cos + (size_t)t * m->n_rot, z->sin + (size_t)t * m->n_rot, m->rope_freq,
                         m->n_rot, m->rope_halves, m->n_prefix + t);
@@ -272,7 +294,10 @@ static void close_meter(struct meter *z)
         free(z->x[i]);
         free(z->square[i]);
     }
-    free(z->n);
+    free(z->exact);
+    free(z->q);
+    free(z->dy);
+    free(z->at);
     free(z->norm);
     free(z->cos);
     free(z->row);
@@ -319,23 +344,112 @@ static void output_columns(const struct tft_model *m, const struct tft_layer *b,
     }
 }
 
-static void make_layer(const struct meter *z, const struct tft_layer *b, float *row, double *u,
-                       struct kv_fisher *r)
+/* Copies a head's keys, or values, of tokens that are not left out to rows: [SAMPLES, E]. Returns
+   their number. */
+static size_t sample(const struct meter *z, size_t layer, int side, size_t head, float *rows)
+{
+    size_t tokens = (size_t)z->n_windows * z->o->window, dim = z->m->head_dim, n = 0,
+           step = (tokens + SAMPLES - 1) / SAMPLES;
+    for (size_t t = 0; t < tokens; t += step) {
+        size_t at = layer * tokens + t;
+        if (!z->exact[at])
+            memcpy(rows + n++ * dim, z->x[side] + at * z->width + head * dim,
+                   dim * sizeof *rows);
+    }
+    return n;
+}
+
+/* Rows but the losses. row: [H E]; rows: [SAMPLES, E] */
+static void make_layer(const struct meter *z, const struct tft_layer *b, float *row, float *rows,
+                       double *u, struct kv_fisher *r)
 {
     const struct tft_model *m = z->m;
     size_t l = b->kv_layer, dim = m->head_dim;
     output_columns(m, b, row, u);
-    for (size_t h = 0; z->n[l] && h < m->n_head_kv; h++)
-        for (int side = 0; side < TFT_KV_SIDES; side++)
-            kv_fisher_table(r->table[side] + (l * m->n_head_kv + h) * TFT_FISHER_ROWS * dim,
-                            &(struct kv_fisher_rows){
-                                .x = z->x[side] + l * SAMPLES * z->width + h * dim,
-                                .n = z->n[l],
-                                .stride = z->width,
-                                .dim = m->head_dim,
-                                .square = z->square[side] + l * z->width + h * dim,
-                                .output = side == TFT_KV_V ? u + h * dim : NULL,
-                            });
+    for (size_t h = 0; h < m->n_head_kv; h++)
+        for (int side = 0; side < TFT_KV_SIDES; side++) {
+            struct kv_fisher_rows x = {
+                .x = rows,
+                .n = sample(z, l, side, h, rows),
+                .stride = dim,
+                .dim = m->head_dim,
+                .square = z->square[side] + l * z->width + h * dim,
+                .output = side == TFT_KV_V ? u + h * dim : NULL,
+            };
+            if (x.n)
+                kv_fisher_table(r->table[side] + (l * m->n_head_kv + h) * TFT_FISHER_ROWS * dim,
+                                &x);
+        }
+}
+
+/* ---- losses */
+
+struct losses {
+    const struct meter *z;
+    struct kv_fisher *r;
+    struct kv_loss **each; /* [n_threads] */
+};
+
+/* Of a head, in all windows. */
+static void measure_head(const struct losses *a, struct kv_loss *loss, const struct tft_layer *b,
+                         size_t head)
+{
+    const struct meter *z = a->z;
+    const struct tft_model *m = z->m;
+    size_t l = b->kv_layer, prefix = m->n_prefix * z->width;
+    size_t at = (l * m->n_head_kv + head) * TFT_FISHER_ROWS * m->head_dim;
+    double sums[TFT_KV_SIDES][KV_LOSS_CHOICES * TFT_CODED_SPAN] = {{0}};
+    struct kv_loss_rows x = {
+        .layer = b,
+        .head = head,
+        .cos = z->cos,
+        .sin = z->sin,
+        .prefix_k = z->params + l * prefix,
+        .prefix_v = z->params + (m->n_kv_layer + l) * prefix,
+        .at = z->at,
+        .n_query = z->n_query,
+        .far = z->o->far,
+        .table = {a->r->table[TFT_KV_K] + at, a->r->table[TFT_KV_V] + at},
+    };
+    for (uint32_t w = 0; w < z->n_windows; w++) {
+        size_t tokens = (l * z->n_windows + w) * z->o->window,
+               queries = (l * z->n_windows + w) * z->n_query * z->q_width;
+        x.k = z->x[TFT_KV_K] + tokens * z->width;
+        x.v = z->x[TFT_KV_V] + tokens * z->width;
+        x.exact = z->exact + tokens;
+        x.q = z->q + queries;
+        x.dy = z->dy + queries;
+        kv_loss_add(loss, &x, (double *[]){sums[TFT_KV_K], sums[TFT_KV_V]});
+    }
+    for (int side = 0; side < TFT_KV_SIDES; side++)
+        for (size_t i = 0; i < (size_t)KV_LOSS_CHOICES * m->head_dim; i++)
+            a->r->table[side][at + TFT_FISHER_LOSS * m->head_dim + i] = held(sums[side][i]);
+}
+
+static void measure_heads(void *arg, int tid, int n_threads)
+{
+    const struct losses *a = arg;
+    const struct tft_model *m = a->z->m;
+    for (size_t i = (size_t)tid; i < (size_t)m->n_layer * m->n_head_kv; i += (size_t)n_threads) {
+        const struct tft_layer *b = &m->layer[i / m->n_head_kv];
+        if (!b->window)
+            measure_head(a, a->each[tid], b, i % m->n_head_kv);
+    }
+}
+
+/* False if memory is short. */
+static bool measure_losses(const struct meter *z, struct kv_fisher *r)
+{
+    struct losses a = {.z = z, .r = r, .each = calloc((size_t)z->n_threads, sizeof *a.each)};
+    bool good = a.each;
+    for (int i = 0; good && i < z->n_threads; i++)
+        good = (a.each[i] = kv_loss_open(z->m, z->o->window)) != NULL;
+    if (good)
+        tft_port_team(z->n_threads, measure_heads, &a);
+    for (int i = 0; a.each && i < z->n_threads; i++)
+        kv_loss_close(a.each[i]);
+    free(a.each);
+    return good;
 }
 
 /* False if memory is short. */
@@ -344,16 +458,18 @@ static bool make_tables(const struct meter *z, struct kv_fisher *r)
     const struct tft_model *m = z->m;
     size_t heads = (size_t)m->n_kv_layer * m->n_head_kv;
     float *row = malloc((size_t)m->n_head * m->head_dim * sizeof *row);
+    float *rows = array_alloc(sizeof *rows, SAMPLES, m->head_dim, 1);
     double *u = malloc(z->width * sizeof *u);
     for (int i = 0; i < TFT_KV_SIDES; i++)
         r->table[i] = calloc(heads, (size_t)TFT_FISHER_ROWS * m->head_dim * sizeof *r->table[i]);
-    bool good = row && u && r->table[0] && r->table[1];
+    bool good = row && rows && u && r->table[0] && r->table[1];
     for (uint32_t l = 0; good && l < m->n_layer; l++)
         if (!m->layer[l].window)
-            make_layer(z, &m->layer[l], row, u, r);
+            make_layer(z, &m->layer[l], row, rows, u, r);
     free(row);
+    free(rows);
     free(u);
-    return good;
+    return good && measure_losses(z, r);
 }
 
 enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
@@ -365,7 +481,8 @@ enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fis
                       .n_windows = most < 1              ? 1
                                    : most < o->n_windows ? most
                                                          : o->n_windows,
-                      .width = (size_t)m->n_head_kv * m->head_dim};
+                      .width = (size_t)m->n_head_kv * m->head_dim,
+                      .q_width = (size_t)m->n_head * m->head_dim};
     *r = (struct kv_fisher){0};
     *stopped = false;
     if (o->window <= o->far + o->sinks)
@@ -373,7 +490,8 @@ enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fis
                         "%s: windows of %u tokens are too short to calibrate a KV cache with a "
                         "window of %u: use a larger --calib-window",
                         m->source.name, o->window, o->far);
-    z.step = ((size_t)z.n_windows * o->window + SAMPLES - 1) / SAMPLES;
+    uint32_t queries = (QUERIES + z.n_windows - 1) / z.n_windows, read = o->window - o->far;
+    z.n_query = queries < read ? queries : read;
     bool good = open_meter(&z);
     if (good)
         *stopped = !read_text(&z);

@@ -1,8 +1,8 @@
 /*
  * Measures the tables of the cache fisher (kv/fisher.h): mean, gain and steps of each channel of
- * keys and values, and the cost of an error in it.
+ * keys and values, and the loss with each number of bits (kv_loss.h).
  *
- * The cost is the Fisher information: the model reads windows of text, draws a next token at each
+ * The weight of a channel in the gains is its Fisher information: the model reads windows of text, draws a next token at each
  * position, and -log p of these tokens is backpropagated to the keys and values, from the queries
  * that would read their codes. Keys and their gradients are turned back by RoPE's angles of their
  * positions, as codes have them. With g the gradient of a token's key or value, u the sum
@@ -16,8 +16,6 @@
  *      step     z = (x - mean) / (the token's gain, not rounded); of 21 steps, 0.5 to 1.5 of the
  *               best one for a Gaussian of the deviation of z (Max 1960, table II), the one with
  *               the least mean squared error
- *      loss     w / 2 * the mean square of the gains * this error; with 0 bits, the error is the
- *               mean square of z
  *
  * The first tokens of a window are left out, since they stay in slots, and with them special tokens
  * and tokens whose value is less than 0.45 of the median norm: such a token takes attention as a
