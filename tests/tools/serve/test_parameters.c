@@ -29,6 +29,9 @@ static void values_without_effect(void **state)
     assert_int_equal(status("{\"t_max_predict_ms\": -1}", API_NATIVE), 200);
     assert_int_equal(status("{\"modalities\": [\"text\"]}", API_CHAT), 200);
     assert_int_equal(status("{\"modalities\": [\"text\", \"audio\"]}", API_CHAT), 501);
+    assert_int_equal(status("{\"adaptive_target\": 0.5}", API_MESSAGES), 501);
+    assert_int_equal(status("{\"adaptive_target\": -1.0}", API_MESSAGES), 200);
+    assert_int_equal(status("{\"smoothing_factor\": 0.3}", API_OPTIONS), 501);
     assert_int_equal(status("{\"prompt_logprobs\": 0}", API_TEXT), 501);
     assert_int_equal(status("{\"prompt_logprobs\": null}", API_TEXT), 200);
 }
@@ -45,6 +48,11 @@ static void apis(void **state)
     assert_int_equal(status("{\"tools\": [1], \"thinking\": {\"a\": 1}}", API_MESSAGES), 200);
     assert_int_equal(status("{\"container\": \"x\"}", API_MESSAGES), 501);
     assert_int_equal(status("{\"n\": 2}", API_MESSAGES), 501);
+    assert_int_equal(status("{\"grammar\": \"root ::= [0-9]\"}", API_OLLAMA_CHAT), 200);
+    assert_int_equal(status("{\"grammar\": \"root ::= [0-9]\"}", API_OPTIONS), 501);
+    assert_int_equal(status("{\"format\": \"json\"}", API_OPTIONS), 501);
+    assert_int_equal(status("{\"normalize\": false}", API_EMBED), 501);
+    assert_int_equal(status("{\"normalize\": true}", API_EMBED), 200);
     assert_true(parameters_honours("tokens", API_TOKENS));
     assert_false(parameters_honours("tokens", API_NATIVE));
     assert_true(parameters_honours("frequency_penalty", API_OPTIONS));
