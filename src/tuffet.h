@@ -293,8 +293,8 @@ struct tft_model_info {
                        by the model */
 };
 
-/* Fills the struct as far as info->size goes. The dimensions other than n_vocab are 0 if only the
-   vocabulary is open. */
+/* Fills the struct as far as info->size goes. If only the vocabulary is open, the dimensions other
+   than n_vocab are 0; arch, pooling and encoder are known. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 
 /* Bytes of the identity of a model, with the NUL. */

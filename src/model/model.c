@@ -6,6 +6,13 @@
 #include "base/options.h"
 #include "grammar/grammar.h"
 
+static bool has_classifier(const struct tft_model *m)
+{
+    return m->arch ? m->pooled.n_labels != 0
+                   : tft_source_tensor(&m->source, "cls.output.weight") ||
+                         tft_source_tensor(&m->source, "cls.weight");
+}
+
 /* `pooling_type` of llama.cpp's files. Most files of rerankers have none. */
 enum tft_pooling tft_model_pooling(const struct tft_model *m)
 {
@@ -13,12 +20,12 @@ enum tft_pooling tft_model_pooling(const struct tft_model *m)
                                              TFT_POOLING_LAST, TFT_POOLING_RANK};
     uint64_t type = 0;
     char key[128];
-    if (!m->arch)
+    if (!m->kind)
         return TFT_POOLING_NONE;
-    snprintf(key, sizeof key, "%s.pooling_type", m->arch->name);
+    snprintf(key, sizeof key, "%s.pooling_type", m->kind->name);
     const struct tft_value *v = tft_source_value(&m->source, key);
     if (!v)
-        return m->pooled.n_labels ? TFT_POOLING_RANK : TFT_POOLING_NONE;
+        return has_classifier(m) ? TFT_POOLING_RANK : TFT_POOLING_NONE;
     bool known = tft_value_uint(v, 0, &type) && type < sizeof types / sizeof *types;
     return known ? types[type] : TFT_POOLING_OTHER;
 }
@@ -26,7 +33,7 @@ enum tft_pooling tft_model_pooling(const struct tft_model *m)
 /* Of the linear layers; an encoder has no head. */
 static enum tft_weights weights(const struct tft_model *m)
 {
-    const struct tft_linear *l = m->encoder ? &m->layer[0].o : &m->output;
+    const struct tft_linear *l = m->encoder && m->layer ? &m->layer[0].o : &m->output;
     return l->w.format ? l->w.format->weights : TFT_WEIGHTS_STORED;
 }
 
@@ -47,7 +54,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
 {
     struct tft_model_info all = {
         .size = info->size,
-        .arch = m->arch ? m->arch->name : "",
+        .arch = m->kind ? m->kind->name : "",
         .name = m->name ? m->name : "",
         .n_params = m->n_params,
         .weight_bytes = m->weight_bytes,

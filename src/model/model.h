@@ -412,6 +412,8 @@ struct tft_named_prefix {
 
 struct tft_model {
     const struct tft_arch *arch; /* NULL if opened for its vocabulary only */
+    const struct tft_arch *kind; /* as arch, and of the file if opened for its vocabulary only; then
+                                    NULL if it is not supported */
     struct tft_kernels kern;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_round; /* the layers run in rounds of n_round, which have the same weights, but keys

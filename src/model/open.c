@@ -85,6 +85,23 @@ static bool is_encoder(const struct tft_source *s, struct tft_str arch)
     return v && tft_value_uint(v, 0, &causal) && !causal;
 }
 
+/* NULL: there is none of this name. */
+static const struct tft_arch *find_arch(const struct tft_arch *const *archs, struct tft_str name)
+{
+    while (*archs && !tft_str_is(name, (*archs)->name))
+        archs++;
+    return *archs;
+}
+
+/* What the file is, if its vocabulary alone is opened: it may be of an unknown architecture. */
+static void look_at_arch(struct tft_model *m, const struct tft_arch *const *archs)
+{
+    const struct tft_value *v = tft_source_value(&m->source, "general.architecture");
+    struct tft_str name;
+    m->kind = v && tft_value_str(v, &name) ? find_arch(archs, name) : NULL;
+    m->encoder = m->kind && m->kind->parts & TFT_BIT(TFT_PART_ENCODER);
+}
+
 static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *const *archs,
                                    struct tft_error *err)
 {
@@ -101,11 +118,9 @@ static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *c
         return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset,
                            "the file is %s (%.*s): it is not supported", why,
                            name.n < 60 ? (int)name.n : 60, name.p);
-    for (const struct tft_arch *const *a = archs; *a; a++)
-        if (tft_str_is(name, (*a)->name)) {
-            m->arch = *a;
-            return TFT_OK;
-        }
+    m->arch = m->kind = find_arch(archs, name);
+    if (m->arch)
+        return TFT_OK;
     if (is_encoder(&m->source, name))
         return tft_fail_at(err, TFT_ERR_UNSUPPORTED, m->source.name, v->offset, "%s",
                            tft_load_not_causal);
@@ -209,7 +224,9 @@ static enum tft_status build(struct tft_model *m, const struct tft_opening *o,
         return tft_fail(err, TFT_ERR_UNSUPPORTED,
                         "this build of tuffet makes fma of products and sums, and would compute "
                         "other numbers: compile it with -ffp-contract=off");
-    if (!o->opts->vocab_only) {
+    if (o->opts->vocab_only) {
+        look_at_arch(m, o->archs);
+    } else {
         enum tft_status status = choose_arch(m, o->archs, err);
         if (status != TFT_OK)
             return status;

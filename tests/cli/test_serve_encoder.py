@@ -5,7 +5,7 @@ import threading
 
 from program import Case, main
 from test_embedding import SHARED, lines, with_texts
-from test_serve import HELLO, Server
+from test_serve import HELLO, ZEPHYR, Server
 
 TEXTS = ["hello world", "once upon a time there was", "x", "a cat sleeps on the mat " * 3]
 
@@ -178,6 +178,61 @@ class Reranker(Models):
                 self.assertEqual(status, 200)
                 self.assertRegex(headers["X-Tuffet-Warning"],
                                  r"^1 of 2 texts were cut to \d+ tokens$")
+
+
+class Several(Models):
+    """Models of all kinds in one server."""
+    want = {"chat": ["completion", "tools"], "vectors": ["embedding"], "qwen3": ["embedding"],
+            "scores": ["rerank"], "unnamed": ["rerank"]}
+
+    def serve(self, *args):
+        files = {"chat": self.toy(template=ZEPHYR, endless=1, ctx=2000),
+                 "vectors": self.file("random/bert-cls.gguf"),
+                 "qwen3": self.file("random/qwen3-embed.gguf"),
+                 "scores": self.file("random/bert-rerank.gguf"),
+                 "unnamed": self.without_pooling(self.file("random/bert-rerank.gguf"))}
+        return Server(*(f"{name}={path}" for name, path in files.items()), *args)
+
+    def without_pooling(self, path):
+        """As most files of rerankers."""
+        return self.write("unnamed.gguf", path.read_bytes().replace(b"bert.pooling_type",
+                                                                    b"general.something"))
+
+    def use_all(self, s):
+        s.chat(model="chat", max_tokens=1)
+        for name in "vectors", "qwen3":
+            s.answer("/v1/embeddings", model=name, input="x")
+        for name in "scores", "unnamed":
+            s.answer("/rerank", model=name, query="x", texts=["y"])
+
+    def test_what_each_can_before_it_is_open_and_after(self):
+        with self.serve("--alias=v=vectors", "--alias=w=vectors") as s:
+            for state in "unloaded", "loaded":
+                listed = s.ask("/v1/models")[2]["data"]
+                self.assertEqual({m["id"]: m["capabilities"] for m in listed}, self.want)
+                self.assertEqual({m["status"]["value"] for m in listed}, {state})
+                self.assertEqual([m["aliases"] for m in listed], [[], ["v", "w"], [], [], []])
+                for name, can in self.want.items():
+                    shown = s.answer("/api/show", model=name)
+                    self.assertEqual(shown["capabilities"], can)
+                    arch = {"chat": "llama", "qwen3": "qwen3"}.get(name, "bert")
+                    self.assertEqual(shown["model_info"]["general.architecture"], arch)
+                self.use_all(s)
+
+    def test_a_context_that_some_do_not_have(self):
+        with self.serve("--ctx=1500") as s:
+            self.use_all(s)
+            have = [s.ask("/props?model=" + name)[2]["default_generation_settings"]["n_ctx"]
+                    for name in ("chat", "vectors", "scores")]
+            self.assertEqual(have, [1500, 128, 128])
+
+    def test_pooling_of_an_encoder_in_the_file(self):
+        path = self.file("random/bert.gguf")
+        config = self.write("serve.ini", f"[model a]\npath = {path}\npooling = cls\n".encode())
+        want = self.tuffet("embed", path, "--pooling=cls", stdin=b"hello\n")
+        with Server("--config", config) as s:
+            (got,) = s.answer("/v1/embeddings", input="hello")["data"]
+            self.close([got["embedding"]], [json.loads(want)["embedding"]])
 
 
 main()

@@ -953,6 +953,8 @@ static void a_vocabulary_alone(void **state)
     tft_model_describe(m, &info);
     assert_int_equal(info.n_vocab, TOY_VOCAB);
     assert_int_equal(info.n_layer, 0);
+    assert_string_equal(info.arch, "bert");
+    assert_true(info.encoder);
     assert_int_equal(tft_session_open(&s, m, NULL, &err), TFT_ERR_ARG);
     assert_non_null(strstr(err.msg, "vocab_only"));
     tft_model_close(m);

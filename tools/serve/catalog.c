@@ -58,6 +58,22 @@ struct served *catalog_find(const struct server *s, const char *name)
     return found;
 }
 
+json_t *catalog_aliases(const struct server *s, const struct served *m)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->o.aliases.n; i++) {
+        const char *alias = s->o.aliases.p[i], *old = strchr(alias, '=');
+        if (strcmp(old + 1, m->id) == 0)
+            json_array_append_new(list, json_stringn(alias, (size_t)(old - alias)));
+    }
+    for (size_t i = 0; s->setup && i < s->setup->n_models; i++) {
+        const struct setup_model *of = &s->setup->models[i];
+        for (uint32_t k = 0; k < of->aliases.n && strcmp(of->name, m->id) == 0; k++)
+            json_array_append_new(list, json_string(of->aliases.p[k]));
+    }
+    return list;
+}
+
 /* The file itself has no name twice (setup.c). */
 static int check_setup_aliases(const struct server *s)
 {

@@ -31,6 +31,9 @@ int catalog_check_aliases(const struct server *s);
    ":latest". */
 struct served *catalog_find(const struct server *s, const char *name);
 
+/* A new list of its aliases. */
+json_t *catalog_aliases(const struct server *s, const struct served *m);
+
 void catalog_free(struct server *s);
 
 #endif

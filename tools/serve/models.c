@@ -30,7 +30,8 @@ static json_t *numbers(const struct served *s)
 
 static json_t *for_openai(const struct server *all, const struct served *s)
 {
-    return json_pack("{s:s,s:s,s:I,s:s,s:o,s:{s:s},s:o}", "id", s->id, "object", "model", "created",
+    return json_pack("{s:s,s:o,s:s,s:I,s:s,s:o,s:{s:s},s:o}", "id", s->id, "aliases",
+                     catalog_aliases(all, s), "object", "model", "created",
                      (json_int_t)all->started, "owned_by", "tuffet", "meta", numbers(s), "status",
                      "value", state_of(s), "capabilities", ollama_abilities(s));
 }

@@ -100,8 +100,9 @@ static json_t *model_info(const struct served *s)
 
 json_t *ollama_abilities(const struct served *s)
 {
-    bool embeds = s->info.pooling != TFT_POOLING_NONE;
-    json_t *all = json_pack("[s]", embeds ? "embedding" : "completion");
+    bool ranks = s->pooling == TFT_POOLING_RANK,
+         embeds = s->info.encoder || s->info.pooling != TFT_POOLING_NONE;
+    json_t *all = json_pack("[s]", ranks ? "rerank" : embeds ? "embedding" : "completion");
     if (s->calls)
         json_array_append_new(all, json_string("tools"));
     if (s->thinks)

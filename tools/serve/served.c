@@ -60,23 +60,6 @@ static void describe(struct served *s)
     read_digest(s);
 }
 
-int served_peek(struct served *s, const char *pooling)
-{
-    const char *how = s->own.pooling ? s->own.pooling : pooling;
-    int status = cli_open_model(&s->m, s->path, true);
-    if (status == CLI_OK && !pooling_choose(&s->pooling, how, s->m))
-        status = CLI_USAGE;
-    if (status == CLI_OK) {
-        read_file(s);
-        describe(s);
-    }
-    tft_model_close(s->m);
-    s->m = NULL;
-    return status;
-}
-
-/* ---- opening */
-
 /* Without a template, there is no chat. One model says so when the server starts. */
 static void choose_templates(struct served *s, bool several)
 {
@@ -90,13 +73,37 @@ static void choose_templates(struct served *s, bool several)
     s->thinks = s->template && template_thinks(s->template);
 }
 
+int served_peek(struct served *s, const char *pooling)
+{
+    const char *how = s->own.pooling ? s->own.pooling : pooling;
+    int status = cli_open_model(&s->m, s->path, true);
+    if (status == CLI_OK && !pooling_choose(&s->pooling, how, s->m))
+        status = CLI_USAGE;
+    if (status == CLI_OK) {
+        read_file(s);
+        describe(s);
+        choose_templates(s, true);
+    }
+    served_close(s);
+    return status;
+}
+
+/* ---- opening */
+
+/* Of several models, --ctx is for all: one with a shorter context has its own. */
+static uint32_t ctx_of(const struct served *s, const struct served_options *o)
+{
+    bool shorter = o->several && cli_session_options.ctx > s->info.n_ctx;
+    return s->own.ctx ? s->own.ctx : shorter ? s->info.n_ctx : 0;
+}
+
 /* Sessions of several models are in folders of the folder, by the model's identity, and also by
    its name if it is of the file of --config: two sections may have one model, with other caches. */
 static int open_engine(struct served *s, const struct served_options *o)
 {
     struct engine_options e = {.m = s->m,
                                .n_slots = served_slots(s, o->n_slots),
-                               .ctx = s->own.ctx,
+                               .ctx = ctx_of(s, o),
                                .kv = s->own.kv,
                                .n_queue = o->n_queue,
                                .pooling = s->pooling,

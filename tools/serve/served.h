@@ -34,7 +34,7 @@ struct served {
     int64_t modified;   /* the file, seconds since 1970 */
     struct served_file file;
     uint32_t capacity;  /* tokens of a prompt and its answer */
-    bool calls, thinks; /* known once the model has been open */
+    bool calls, thinks;
 
     /* While it is open. */
     struct tft_model *m;
