@@ -7,6 +7,7 @@
 #include "encoders.h"
 #include "lists.h"
 #include "own.h"
+#include "reranker.h"
 
 static const struct import_number granite_numbers[] = {
     {"embedding_scale", "embedding_multiplier", 1},
@@ -103,7 +104,10 @@ static const struct import_arch archs[] = {
     {.classes = " Qwen3ForCausalLM ",
      .name = "qwen3",
      .activations = SILU,
-     .tensors = {list_outside, list_pre_norms, list_attention, list_head_norms, list_ffn}},
+     .dimensions = import_reranker_dimensions,
+     .values = import_reranker_values,
+     .tensors = {list_outside, list_pre_norms, list_attention, list_head_norms, list_ffn,
+                 list_reranker}},
     {.classes = " GemmaForCausalLM ",
      .name = "gemma",
      .activations = GELU,

@@ -29,6 +29,12 @@ const struct import_tensor list_dense[] = {
     {0},
 };
 
+/* By the name that reranker.c gives it. */
+const struct import_tensor list_reranker[] = {
+    {"yes_no.weight", "cls.output.weight", "lD", IMPORT_RANKING | IMPORT_BARE},
+    {0},
+};
+
 const struct import_tensor list_bert_outside[] = {
     {"embeddings.word_embeddings.weight", "token_embd.weight", "VD", 0},
     {"embeddings.token_type_embeddings.weight", "token_types.weight", "yD", 0},

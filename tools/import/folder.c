@@ -199,13 +199,30 @@ enum tft_status import_folder_open(struct import_folder *f, const char *path,
 }
 
 /* The list of tensors points to the shards, which have moved: it is made anew. */
+static void drop_list(struct import_folder *f)
+{
+    free(f->by_name);
+    f->by_name = NULL;
+    f->n_tensor = 0;
+}
+
+enum tft_status import_folder_add_made(struct import_folder *f, const char *name,
+                                       const unsigned char *bytes, size_t n, struct tft_error *err)
+{
+    struct safetensors *more = realloc(f->shard, (f->n_shard + 1) * sizeof *more);
+    drop_list(f);
+    if (!more)
+        return no_memory(f->path, err);
+    f->shard = more;
+    enum tft_status status = safetensors_parse(&f->shard[f->n_shard++], name, bytes, n, err);
+    return status == TFT_OK ? sort_tensors(f, err) : status;
+}
+
 enum tft_status import_folder_add(struct import_folder *f, const char *file, const char *tensor,
                                   const char *name, struct tft_error *err)
 {
     enum tft_status status = open_shard(f, file, err);
-    free(f->by_name);
-    f->by_name = NULL;
-    f->n_tensor = 0;
+    drop_list(f);
     if (status != TFT_OK)
         return status;
     struct safetensors *s = &f->shard[f->n_shard - 1];
@@ -243,7 +260,7 @@ void import_folder_forget(const struct import_folder *f, const char *name)
     const struct by_name *t = import_folder_entry(f, name);
     if (t && t->tensor->matrix)
         import_matrix_forget(t->tensor->matrix);
-    if (!t || !t->shard)
+    if (!t || !t->shard || !t->shard->map.data)
         return;
     size_t begin = (size_t)(t->shard->data - t->shard->map.data) + (size_t)t->tensor->offset;
     tft_port_forget(&t->shard->map, begin, begin + (size_t)t->tensor->bytes);

@@ -31,6 +31,10 @@ enum tft_status import_folder_open(struct import_folder *f, const char *path,
 enum tft_status import_folder_add(struct import_folder *f, const char *file, const char *tensor,
                                   const char *name, struct tft_error *err);
 
+/* Adds bytes[n] as a further file, which outlive f; name: for messages. */
+enum tft_status import_folder_add_made(struct import_folder *f, const char *name,
+                                       const unsigned char *bytes, size_t n, struct tft_error *err);
+
 /* f may be all zero. */
 void import_folder_close(struct import_folder *f);
 

@@ -141,6 +141,7 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
     json_decref(im.defaults);
     import_modules_close(&modules);
     import_folder_close(&im.folder);
+    free(im.made);
     return keep ? closed : im.status;
 }
 

@@ -22,7 +22,7 @@ extern const struct import_tensor list_plain_ffn[], list_seed_norms[], list_one_
 /* Encoders: encoder_lists.c. */
 extern const struct import_tensor list_dense[], list_bert_outside[], list_positions[],
     list_bert_attention[], list_bert_ffn[], list_bert_classifier[], list_roberta_classifier[],
-    list_distilbert[], list_nomic_bert[], list_jina_bert_ffn[], list_modern_bert[],
+    list_distilbert[], list_reranker[], list_nomic_bert[], list_jina_bert_ffn[], list_modern_bert[],
     list_outside_encoder[];
 
 /* With Mamba-2. */

@@ -81,6 +81,7 @@ struct import {
         uint64_t n_embed;              /* numbers of a token's embedding for one layer; or 0 */
         bool shares, keys_are_values;  /* of the current layer */
     } layers;
+    unsigned char *made; /* a file for reranker.c; NULL: there is none */
     struct import_input *input; /* [n_inputs] of a W8A8 file; NULL: the file is none */
     size_t n_inputs;
     char key[96]; /* of import_key */
