@@ -145,7 +145,7 @@ static char *find(struct app *x, const char *question, int *n)
     return sqlite3_mprintf("%zQuestion: %s", ask, question);
 }
 
-/* Prints the answer, a sentence. By its grammar it ends with the numbers of passages. */
+/* Prints the answer: by its grammar one sentence, and then the numbers of passages. */
 static void answer(const char *path, const char *ask, int n_passages)
 {
     struct tft_model *m = open_model(path);
@@ -160,10 +160,11 @@ static void answer(const char *path, const char *ask, int n_passages)
     struct tft_sampler z = {0};
     struct tft_session *s = NULL;
     struct tft_text text = {0};
-    char gbnf[80], piece[TFT_TEXT_MAX];
+    char gbnf[128], piece[TFT_TEXT_MAX];
     size_t n, most = 2 * strlen(ask) + 4096;
     int32_t id, *ids = malloc(most * sizeof *ids);
-    snprintf(gbnf, sizeof gbnf, "root ::= [^[\\]\n]{1,250} (\"[\" [1-%d] \"]\"){1,3}", n_passages);
+    snprintf(gbnf, sizeof gbnf, "root ::= ([^[\\].!?\n] | [.] [^[\\] \n]){1,250} [.!?] [ ] "
+                                "([[] [1-%d] [\\]]){1,3}", n_passages);
     enum tft_status e = tft_chat_open(&t, jinja, strlen(jinja), &err);
     e = e ? e : tft_chat_render_for(&prompt, t, m, &in, &err);
     e = e ? e : tft_chat_tokenize(&prompt, m, ids, most, &n, &text.started);
