@@ -172,6 +172,11 @@ class Reranker(Models):
                 got, _, answer = s.ask("/rerank", body)
                 self.assertEqual(got, status, (list(body), answer))
                 self.assertIn(said, answer["error"]["message"])
+        with Server(self.file("random/qwen3-rerank.gguf")) as s:
+            status, _, answer = s.ask("/rerank", {"query": "x", "texts": ["y"]})
+            self.assertEqual(status, 400)
+            self.assertIn("no token between", answer["error"]["message"])
+        with Server(self.model()) as s:
             for body in ({"query": "x", "documents": ["y", long]},
                          {"query": "x", "texts": ["y", long], "truncate": True}):
                 status, headers, answer = s.ask("/rerank", body)

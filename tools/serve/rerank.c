@@ -118,6 +118,8 @@ static void fail_pair(struct call *c, struct fields *f, size_t i, const struct i
                     c->member, i, in->whole, room);
     else if (status == TFT_ERR_NOMEM)
         fields_fail(f, "out of memory");
+    else if (status == TFT_ERR_UNSUPPORTED)
+        fields_fail(f, "the model has no tokenizer, or no token between the texts of a pair");
     else
         fields_fail(f, "%s[%zu] cannot be tokenized: %s", c->member, i, tft_status_text(status));
 }
