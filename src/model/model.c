@@ -30,6 +30,18 @@ enum tft_pooling tft_model_pooling(const struct tft_model *m)
     return known ? types[type] : TFT_POOLING_OTHER;
 }
 
+/* If the vocabulary alone is open: the number in the file, or 0. */
+static uint32_t context(const struct tft_model *m)
+{
+    uint64_t n = 0;
+    char key[128];
+    if (m->arch || !m->kind)
+        return m->n_ctx - m->n_prefix;
+    snprintf(key, sizeof key, "%s.context_length", m->kind->name);
+    const struct tft_value *v = tft_source_value(&m->source, key);
+    return v && tft_value_uint(v, 0, &n) && n <= INT32_MAX ? (uint32_t)n : 0;
+}
+
 /* Of the linear layers; an encoder has no head. */
 static enum tft_weights weights(const struct tft_model *m)
 {
@@ -61,7 +73,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .matmul_macs = m->matmul_macs,
         .kv_width = 2 * m->kv_numbers,
         .n_vocab = m->tokenizer ? tft_tokenizer_size(m->tokenizer) : m->n_vocab,
-        .n_ctx = m->n_ctx - m->n_prefix,
+        .n_ctx = context(m),
         .n_embd = m->n_embd,
         .n_layer = m->n_layer,
         .n_head = m->n_head,

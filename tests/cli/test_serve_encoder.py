@@ -187,6 +187,7 @@ class Reranker(Models):
 
 class Several(Models):
     """Models of all kinds in one server."""
+    context = {"chat": 2000, "qwen3": 2048}  # of the others 128
     want = {"chat": ["completion", "tools"], "vectors": ["embedding"], "qwen3": ["embedding"],
             "scores": ["rerank"], "unnamed": ["rerank"]}
 
@@ -222,6 +223,11 @@ class Several(Models):
                     self.assertEqual(shown["capabilities"], can)
                     arch = {"chat": "llama", "qwen3": "qwen3"}.get(name, "bert")
                     self.assertEqual(shown["model_info"]["general.architecture"], arch)
+                    have = shown["model_info"][arch + ".context_length"]
+                    self.assertEqual(have, self.context.get(name, 128))
+                    self.assertNotIn(0, shown["model_info"].values())
+                self.assertEqual({m["id"]: m["meta"]["n_ctx_train"] for m in listed},
+                                 {name: self.context.get(name, 128) for name in self.want})
                 self.use_all(s)
 
     def test_a_context_that_some_do_not_have(self):

@@ -17,12 +17,13 @@ static const char *state_of(const struct served *s)
     }
 }
 
-/* The numbers of a model are known once it has been open. */
+/* Most numbers of a model are known once it has been open. */
 static json_t *numbers(const struct served *s)
 {
     const struct tft_model_info *info = &s->info;
     if (!s->capacity)
-        return json_pack("{s:I}", "n_vocab", (json_int_t)info->n_vocab);
+        return json_pack("{s:I,s:I}", "n_vocab", (json_int_t)info->n_vocab, "n_ctx_train",
+                         (json_int_t)info->n_ctx);
     return json_pack("{s:I,s:I,s:I,s:I,s:I}", "n_vocab", (json_int_t)info->n_vocab, "n_ctx_train",
                      (json_int_t)info->n_ctx, "n_ctx", (json_int_t)s->capacity, "n_embd",
                      (json_int_t)info->n_embd, "n_params", (json_int_t)info->n_params);

@@ -20,9 +20,10 @@ static const char *const weights[] = {"", "F32", "F16", "BF16", "I8", "PACKED"};
 
 static json_t *details(const struct served *s)
 {
+    double n = (double)s->info.n_params / 1e6; /* 0: it has never been open */
     return json_pack("{s:s, s:s, s:s, s:[s], s:o, s:s}", "parent_model", "", "format", "gguf",
                      "family", s->arch, "families", s->arch, "parameter_size",
-                     json_sprintf("%.1fM", (double)s->info.n_params / 1e6), "quantization_level",
+                     n > 0 ? json_sprintf("%.1fM", n) : json_string(""), "quantization_level",
                      weights[s->info.weights]);
 }
 
@@ -88,10 +89,14 @@ static json_t *model_info(const struct served *s)
                    {"block_count", info->n_layer},
                    {"attention.head_count", info->n_head},
                    {"attention.head_count_kv", info->n_head_kv}};
-    json_t *facts = json_pack("{s:s, s:I}", "general.architecture", s->arch,
-                              "general.parameter_count", (json_int_t)info->n_params);
+    json_t *facts = json_pack("{s:s}", "general.architecture", s->arch);
+    if (info->n_params)
+        json_object_set_new(facts, "general.parameter_count",
+                            json_integer((json_int_t)info->n_params));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char name[128];
+        if (!numbers[i].value) /* is not known before the model has been open */
+            continue;
         snprintf(name, sizeof name, "%s.%s", s->arch, numbers[i].name);
         json_object_set_new(facts, name, json_integer(numbers[i].value));
     }

@@ -26,7 +26,8 @@ struct served {
     struct setup_own own; /* its options in that file; the texts are own_kv and own_pooling */
     char *own_kv, *own_pooling;
 
-    /* For lists. The numbers of a model that has never been open are 0, but n_vocab. */
+    /* For lists. The numbers of a model that has never been open are 0, but n_vocab
+       and n_ctx. */
     struct tft_model_info info; /* without its texts */
     char arch[64], digest[TFT_IDENTITY + 16];
     uint64_t bytes;     /* its weights, and the caches of all slots; before the first opening, the
