@@ -95,7 +95,8 @@ static void make_index(struct app *x, const char *folder)
     sqlite3_stmt *add;
     if (!dir)
         die("the folder cannot be read");
-    check_sql(x, sqlite3_exec(x->db, "BEGIN; DROP TABLE IF EXISTS passage; CREATE TABLE "
+    check_sql(x, sqlite3_exec(x->db, "PRAGMA page_size = 65536; /* a search reads all pages */"
+                                     "BEGIN; DROP TABLE IF EXISTS passage; CREATE TABLE "
                                      "passage(file, text, vector)", NULL, NULL, NULL));
     check_sql(x, sqlite3_prepare_v2(x->db, "INSERT INTO passage VALUES(?, ?, ?)", -1, &add, NULL));
     for (struct dirent *d; (d = readdir(dir)) != NULL;) {

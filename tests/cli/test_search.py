@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 
 from program import PATIENCE, WRAPPER, Case, main
@@ -35,6 +36,7 @@ class Search(Case):
         toy = self.toy(ctx=2000, template=TEMPLATE)
         db = self.index(toy, {"a.txt": "hello world\n\nonce upon a time\n", "b.txt": "the end",
                               "empty.txt": ""})
+        self.assertEqual(sqlite3.connect(db).execute("PRAGMA page_size").fetchone(), (65536,))
         out = self.ask(db, toy, "once upon a time")
         self.assertTrue(out.startswith("[1] 1.0000 a.txt: once upon a time\n"), out)
         self.assertEqual(re.findall(r"^\[(\d)\] -?[\d.]+ [ab].txt: ", out, re.M),
