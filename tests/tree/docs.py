@@ -74,7 +74,7 @@ def check_named(page, names, least):
 
 
 pages = [*root.glob("*.md")]
-for top in ("docs", "models", "tests", "tools"):
+for top in ("bindings", "docs", "models", "tests", "tools"):
     pages += sorted((root / top).glob("**/*.md"))
 count = sum(check_links(p) for p in pages)
 for p in pages:
