@@ -24,10 +24,12 @@ class Embedder internal constructor(val model: Model, pointer: Long) : Closeable
     override fun close() = handle.close()
 
     /** The vector of a text, with the special tokens that the model wants. */
+    @JvmOverloads
     fun embed(text: String, progress: ((Double) -> Unit)? = null): FloatArray =
         embed(model.tokenize(text, eos = true), progress)
 
     /** The vector of a text's tokens, with all special tokens. */
+    @JvmOverloads
     fun embed(tokens: IntArray, progress: ((Double) -> Unit)? = null): FloatArray =
         handle.use { Native.embed(it, tokens, progressOf(progress)) }
 

@@ -49,6 +49,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
     private val count = Any()
 
     /** Opens a GGUF file, or a llama2.c checkpoint, for which [tokenizer] is the vocabulary file. */
+    @JvmOverloads
     constructor(
         path: String,
         tokenizer: String? = null,
@@ -66,9 +67,11 @@ class Model private constructor(private var pointer: Long) : Closeable {
 
     companion object {
         /** The version of the library, "0.1.0". */
+        @JvmStatic
         val version: String get() = String(Native.text(0))
 
         /** The best set of kernels that this CPU has, such as "avx512" or "neon". */
+        @JvmStatic
         val cpu: String get() = String(Native.text(1))
 
         /**
@@ -76,6 +79,8 @@ class Model private constructor(private var pointer: Long) : Closeable {
          * an Android package; 0 bytes: to the end of the file. The descriptor may be closed
          * afterwards. [offset]: a multiple of 32.
          */
+        @JvmStatic
+        @JvmOverloads
         fun open(
             fd: Int,
             offset: Long = 0,
@@ -129,6 +134,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
      * EOS, if the model wants it after a text to embed. [special]: names such as <|im_end|> become
      * special tokens; not for text of users. [goesOn]: the text continues another one.
      */
+    @JvmOverloads
     fun tokenize(
         text: String,
         bos: Boolean = true,
@@ -141,6 +147,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
      * The text of tokens. Special tokens have none; bytes that are no character become U+FFFD.
      * [goesOn]: the text continues another one, so a space at its beginning stays.
      */
+    @JvmOverloads
     fun detokenize(tokens: IntArray, goesOn: Boolean = false): String {
         val text = TextState(this, goesOn)
         val out = StringBuilder()
@@ -152,6 +159,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
      * A conversation by the chat template of the file, up to the answer. [variables]: an object of
      * JSON with further variables of the template, such as """{"enable_thinking": false}""".
      */
+    @JvmOverloads
     fun prompt(messages: List<Message>, variables: String? = null): Prompt {
         val now = System.currentTimeMillis()
         val goesOn = BooleanArray(1)
@@ -169,6 +177,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
     }
 
     /** Opens a session; see [Session] for the options. Close it before the model. */
+    @JvmOverloads
     fun session(
         capacity: Int = 0,
         kv: String? = null,
@@ -190,6 +199,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
     })
 
     /** Opens an embedder; see [Embedder] for the options. Close it before the model. */
+    @JvmOverloads
     fun embedder(
         pooling: Pooling = Pooling.OF_FILE,
         raw: Boolean = false,

@@ -14,7 +14,7 @@ enum class Stopped { END, LENGTH, FULL }
  * [seed] gives the same tokens on every machine; every draw changes it. [minTokens]: how many tokens
  * come before one that ends generation; each lowers it.
  */
-class Sampler(
+class Sampler @JvmOverloads constructor(
     val temperature: Float = 0f,
     val topK: Int = 0,
     val topP: Float = 0f,
@@ -91,9 +91,11 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
         handle.use { Native.feed(it, tokens, how, progressOf(progress)) }
 
     /** Appends tokens and computes them. */
+    @JvmOverloads
     fun prefill(tokens: IntArray, progress: ((Double) -> Unit)? = null) = feed(tokens, 0, progress)
 
     /** Makes the session hold exactly these tokens: keeps the longest common beginning. */
+    @JvmOverloads
     fun sync(tokens: IntArray, progress: ((Double) -> Unit)? = null) = feed(tokens, 1, progress)
 
     /** Appends one token and computes it. */
@@ -128,10 +130,12 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
      * A copy of the logits after the newest token (0), the one before it (1), ... of the last call;
      * null if they were not kept.
      */
+    @JvmOverloads
     fun logits(back: Int = 0): FloatArray? =
         handle.use { Native.vector(it, count("back", back), false) }
 
     /** A copy of the hidden vector of the newest token, ...; null if it was not kept. */
+    @JvmOverloads
     fun hidden(back: Int = 0): FloatArray? =
         handle.use { Native.vector(it, count("back", back), true) }
 
@@ -162,6 +166,7 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
      * where the session is full; [stopped] then says which. The sequence computes while it is
      * iterated, and begins anew each time. [progress]: of computing the prompt.
      */
+    @JvmOverloads
     fun generate(
         prompt: String,
         maxTokens: Int = Int.MAX_VALUE,
@@ -171,6 +176,7 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
         generate(model.tokenize(prompt), maxTokens, sampler, true, progress)
 
     /** The same for tokens. [goesOn]: the last one is text, so that a space may follow. */
+    @JvmOverloads
     fun generate(
         prompt: IntArray,
         maxTokens: Int = Int.MAX_VALUE,
@@ -206,6 +212,7 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
     }
 
     /** The answer to a conversation by the chat template of the file; see [Model.prompt]. */
+    @JvmOverloads
     fun chat(
         messages: List<Message>,
         maxTokens: Int = Int.MAX_VALUE,
