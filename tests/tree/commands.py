@@ -45,6 +45,7 @@ NOT_RUN = {
     ("docs/chat.md", "python3 tests/chat/oracle.py"): "needs Jinja and a folder of templates",
     ("docs/embedding.md", "tuffet rerank"): "needs a reranker: cli_embedding plays one",
     ("docs/embedding.md", "search index"): "the test cli_search",
+    ("docs/embedding.md", "meson setup build --prefix"): "needs Swift, which Debian 12 lacks",
     ("docs/install.md", "sh tools/scripts/deb.sh"): "the step deb, which installs the packages too",
     ("docs/install.md", "sh tools/scripts/static.sh"): "the step static",
     ("docs/install.md", "export QEMU_LD_PREFIX"): "runs with the block that goes on from it",
@@ -85,6 +86,8 @@ EVERYWHERE = {
     ("docs/embedding.md", "meson setup build && ninja -C build\nexport TUFFET_LIB_DIR"):
         "cargo gcc libc6-dev meson ninja-build",
     ("docs/embedding.md", "sh tools/scripts/install.sh golang-go"): "meson ninja-build",
+    ("docs/embedding.md", "sh tools/scripts/install.sh kotlin"):
+        "gcc libc6-dev meson ninja-build",
     ("docs/embedding.md", "python3 -m venv"): "python3-venv",
     ("docs/install.md", "sh tools/scripts/demo.sh"): "",
     ("docs/install.md", "export PKG_CONFIG_SYSROOT_DIR"):
