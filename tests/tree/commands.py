@@ -81,9 +81,11 @@ NOT_RUN = {
 EVERYWHERE = {
     ("README.md", "sh tools/scripts/demo.sh"): "",
     ("docs/cache.md", "tuffet bench --shape gemma-3-1b"): "",
-    ("docs/embedding.md", "meson setup build && ninja -C build\nexport PKG_CONFIG_PATH=$PWD/build/"
-     "meson-uninstalled LD_LIBRARY_PATH=$PWD/build:"): "nodejs npm gcc libc6-dev meson pkgconf",
-    ("docs/embedding.md", "meson setup build && ninja -C build\nexport TUFFET_LIB_DIR"):
+    ("docs/embedding.md", "meson setup build -Dtests=false && ninja -C build\n"
+     "export PKG_CONFIG_PATH=$PWD/build/meson-uninstalled LD_LIBRARY_PATH=$PWD/build:"):
+        "nodejs npm gcc libc6-dev meson pkgconf",
+    ("docs/embedding.md", "meson setup build -Dtests=false && ninja -C build\n"
+     "export TUFFET_LIB_DIR"):
         "cargo gcc libc6-dev meson ninja-build",
     ("docs/embedding.md", "sh tools/scripts/install.sh golang-go"): "meson ninja-build",
     ("docs/embedding.md", "sh tools/scripts/install.sh kotlin"):
