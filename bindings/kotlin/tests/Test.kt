@@ -1,4 +1,5 @@
-// With the program of the same build and random models that TOY writes: Test PROGRAM TOY DEMO FOLDER
+// Test PROGRAM TOY DEMO FOLDER README EXAMPLE: the program of the same build, and the program that
+// writes random models.
 import java.io.File
 import java.io.FileInputStream
 import java.nio.file.Files
@@ -190,6 +191,24 @@ fun chatsByTheTemplate() {
     }
 }
 
+fun aPrefixIsNotFed() {
+    val path = File(folder, "prefix.gguf").path
+    run(program, "quantize", demo, "-o", path, "--calib-tokens", "512", "--intact", "bos",
+        "--template", "chatml", "--intact-system", "short=Be short.")
+    Model(path).use { model ->
+        same(model.info.prefix, 1)
+        val begin = "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\n"
+        fun held(prefix: String?, text: String) = model.session(prefix = prefix).use {
+            same(it.generate(text, 0).count(), 0)
+            it.pos
+        }
+        // the prefix has the tokens that conversations begin with
+        same(held("short", begin + "Once"), model.tokenize("Once", bos = false, goesOn = true).size)
+        same(held("short", begin), 0)
+        check(held(null, begin + "Once") > 10)
+    }
+}
+
 fun logitsDoNotDependOnHowTokensCome() = withSession { model, session ->
     val ids = model.tokenize(PROMPT)
     session.prefill(ids)
@@ -278,6 +297,7 @@ fun failuresAreExceptions() {
             fails(Status.ARGUMENT, "pos is -1") { it.rewind(-1) }
             fails(Status.ARGUMENT, "back is -1") { it.logits(-1) }
             same(it.pos, 0)
+            fails(Status.ARGUMENT, "maxTokens is -1") { it.generate(PROMPT, -1) }
         }
     } // and no failed call has left a session open
 }
@@ -362,7 +382,9 @@ fun exceptionsInCallbacksComeOut() {
         }
         model.embedder().use { embedder ->
             stops(stop) { embedder.embed(long) { throw stop } }
-            fails(Status.BUSY, "the embedder is busy") { embedder.embed(long) { embedder.embed("a") } }
+            fails(Status.BUSY, "the embedder is busy") {
+                embedder.embed(long) { embedder.embed("a") }
+            }
             embedder.cancel()
             fails(Status.CANCELLED, "") { embedder.embed(long) }
             same(embedder.embed(long).size, embedder.width)
@@ -445,8 +467,8 @@ fun theExampleTellsAStory(readme: String, example: String) {
         System.setOut(own)
     }
     val sampler = Sampler(temperature = 0.8f, minP = 0.05f, seed = 1)
-    same(out.toString("UTF-8"),
-        withSession { _, session -> session.generate(PROMPT, sampler = sampler).joinToString("") } + "\n")
+    val text = withSession { _, session -> session.generate(PROMPT, sampler = sampler).toList() }
+    same(out.toString("UTF-8"), text.joinToString("") + "\n")
     check(File(example).readText().substringAfter("\n") in File(readme).readText())
 }
 
@@ -464,6 +486,7 @@ object Test {
             "charactersComeWhole" to ::charactersComeWhole,
             "aTextEnds" to ::aTextEnds,
             "chatsByTheTemplate" to ::chatsByTheTemplate,
+            "aPrefixIsNotFed" to ::aPrefixIsNotFed,
             "logitsDoNotDependOnHowTokensCome" to ::logitsDoNotDependOnHowTokensCome,
             "anOpenFileIsAModel" to ::anOpenFileIsAModel,
             "failuresAreExceptions" to ::failuresAreExceptions,

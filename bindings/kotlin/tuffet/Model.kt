@@ -48,7 +48,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
     private var users = 0 // open sessions and embedders, guarded by `count`
     private val count = Any()
 
-    /** Opens a GGUF file, or a llama2.c checkpoint, for which [tokenizer] is the vocabulary file. */
+    /** Opens a GGUF file, or a llama2.c checkpoint, which needs [tokenizer], a vocabulary file. */
     @JvmOverloads
     constructor(
         path: String,
@@ -88,7 +88,9 @@ class Model private constructor(private var pointer: Long) : Closeable {
             weights: Weights = Weights.STORED,
             threads: Int = 0
         ): Model = Model(
-            Native.modelOpen(null, fd, offset, bytes, null, weights.ordinal, false, threads, null, 0)
+            Native.modelOpen(
+                null, fd, offset, bytes, null, weights.ordinal, false, threads, null, 0
+            )
         )
     }
 

@@ -17,8 +17,8 @@ internal fun count(what: String, n: Int): Int {
 }
 
 /**
- * The functions of the JNI library, jni/model.c and jni/session.c. Text is bytes of UTF-8: JNI's own
- * strings have other bytes for emojis.
+ * The functions of the JNI library, jni/model.c and jni/session.c. Text is bytes of UTF-8: JNI's
+ * own strings have other bytes for emojis.
  */
 internal object Native {
     init {

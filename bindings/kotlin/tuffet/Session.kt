@@ -11,8 +11,8 @@ enum class Stopped { END, LENGTH, FULL }
 
 /**
  * How the next token is chosen; without arguments the most likely. tuffet.h has the rules. The same
- * [seed] gives the same tokens on every machine; every draw changes it. [minTokens]: how many tokens
- * come before one that ends generation; each lowers it.
+ * [seed] gives the same tokens on every machine; every draw changes it. [minTokens]: how many
+ * tokens come before one that ends generation; each lowers it.
  */
 class Sampler @JvmOverloads constructor(
     val temperature: Float = 0f,
@@ -78,8 +78,8 @@ internal class Exclusive(
  * their logits, their hidden vectors. noLogits: compute none. slide: when the session is full, drop
  * old tokens. checkpoints: copies of states to rewind to. lookup: draft tokens of a pass.
  *
- * One thread at a time may use a session, except [cancel]; it need not always be the same thread. In
- * the calls below, an exception that `progress` throws ends the call and comes out of it.
+ * One thread at a time may use a session, except [cancel]; it need not always be the same thread.
+ * An exception that `progress` throws ends the call and comes out of it.
  */
 class Session internal constructor(val model: Model, pointer: Long) : Closeable {
     private val handle = Exclusive("the session", model, pointer) { Native.sessionClose(it) }
@@ -161,9 +161,9 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
 
     /**
      * Makes the session hold a prompt, and continues it with at most [maxTokens] tokens: a sequence
-     * of its text, whole characters, as they come. The beginning of the prompt that the session holds
-     * already is not computed again. The text ends where the model ends it, after maxTokens, or
-     * where the session is full; [stopped] then says which. The sequence computes while it is
+     * of its text, whole characters, as they come. The beginning of the prompt that the session
+     * holds already is not computed again. The text ends where the model ends it, after maxTokens,
+     * or where the session is full; [stopped] then says which. The sequence computes while it is
      * iterated, and begins anew each time. [progress]: of computing the prompt.
      */
     @JvmOverloads
@@ -183,6 +183,14 @@ class Session internal constructor(val model: Model, pointer: Long) : Closeable 
         sampler: Sampler = Sampler(),
         goesOn: Boolean = true,
         progress: ((Double) -> Unit)? = null
+    ): Sequence<String> {
+        count("maxTokens", maxTokens)
+        return generated(prompt, maxTokens, sampler, goesOn, progress)
+    }
+
+    private fun generated(
+        prompt: IntArray, maxTokens: Int, sampler: Sampler, goesOn: Boolean,
+        progress: ((Double) -> Unit)?
     ): Sequence<String> = sequence {
         stopped = null
         feed(prompt, 2, progress)

@@ -20,8 +20,8 @@ enum class Status(internal val code: Int) {
 }
 
 /**
- * A failure: its message is one line for a person. [os] is the errno of the system call that failed,
- * or 0.
+ * A failure: its message is one line for a person. [os] is the errno of the system call that
+ * failed, or 0.
  */
 class TuffetException(val status: Status, message: String, val os: Int = 0) :
     RuntimeException(message) {
