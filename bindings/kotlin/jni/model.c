@@ -10,7 +10,7 @@ jmethodID tft_jni_report;
 static jclass exception;
 static jmethodID new_exception; /* TuffetException(status, line, errno) */
 
-/* ---------------------------------------------------------------------------------------- loading */
+/* -------------------------------------------------------------------------------------- loading */
 
 /* A reference that stays, also after the function that is called by Java. */
 static jclass keep(JNIEnv *env, const char *name)
@@ -33,7 +33,7 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved)
     return JNI_VERSION_1_6;
 }
 
-/* ----------------------------------------------------------------------------------------- errors */
+/* --------------------------------------------------------------------------------------- errors */
 
 static void throw_line(JNIEnv *env, int status, int os, const char *line)
 {
@@ -65,7 +65,7 @@ void *tft_jni_pointer(JNIEnv *env, jlong handle, const char *name)
     return (void *)(intptr_t)handle;
 }
 
-/* ----------------------------------------------------------------------------------------- arrays */
+/* --------------------------------------------------------------------------------------- arrays */
 
 char *tft_jni_bytes(JNIEnv *env, jbyteArray array, size_t *n)
 {
@@ -143,7 +143,7 @@ jfloatArray tft_jni_float_array(JNIEnv *env, const float *x, size_t n)
     return array;
 }
 
-/* ----------------------------------------------------------------------------------------- models */
+/* --------------------------------------------------------------------------------------- models */
 
 static const struct tft_model *model_of(JNIEnv *env, jlong handle)
 {
@@ -223,7 +223,7 @@ NATIVE(jlongArray, modelNumbers, jlong handle)
     return array;
 }
 
-/* ----------------------------------------------------------------------------------------- tokens */
+/* --------------------------------------------------------------------------------------- tokens */
 
 NATIVE(jintArray, tokenize, jlong handle, jbyteArray text, jboolean bos, jboolean eos,
        jboolean special, jboolean goes_on)
@@ -283,7 +283,7 @@ NATIVE(jboolean, ends, jlong handle, jint token)
     return m && tft_token_ends(m, token);
 }
 
-/* ------------------------------------------------------------------------------------------- chat */
+/* ----------------------------------------------------------------------------------------- chat */
 
 static void free_messages(struct tft_chat_message *messages, size_t n)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------------- progress */
+/* ------------------------------------------------------------------------------------- progress */
 
 /* The call that computes: its thread, and the object of Kotlin that it reports to, or NULL. */
 struct call {
@@ -31,7 +31,7 @@ static void end(JNIEnv *env, enum tft_status status, const struct tft_error *err
         tft_jni_throw(env, status, err);
 }
 
-/* ---------------------------------------------------------------------------------------- sessions */
+/* ------------------------------------------------------------------------------------- sessions */
 
 struct session {
     struct tft_session *s;
@@ -264,7 +264,7 @@ NATIVE(void, copy, jlong to, jlong from)
         end(env, tft_session_copy(into->s, other->s, &err), &err);
 }
 
-/* --------------------------------------------------------------------------------------- embedders */
+/* ------------------------------------------------------------------------------------ embedders */
 
 struct embedder {
     struct tft_embedder *e;

@@ -40,8 +40,8 @@ void *tft_jni_pointer(JNIEnv *env, jlong handle, const char *name);
    is pending. */
 char *tft_jni_bytes(JNIEnv *env, jbyteArray array, size_t *n);
 
-/* The same as a C string: an array with a byte of zero is refused. *ok becomes false if an exception
-   is pending. NULL of NULL, which is no failure. name: "the path". */
+/* The same as a C string: an array with a byte of zero is refused. *ok becomes false if an
+   exception is pending. NULL of NULL, which is no failure. name: "the path". */
 char *tft_jni_string(JNIEnv *env, jbyteArray array, const char *name, bool *ok);
 
 /* A copy of an array of tokens for the caller to free. NULL: an exception is pending. */
