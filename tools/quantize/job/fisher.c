@@ -18,8 +18,17 @@ enum tft_status job_fisher_look(struct job *j)
     return tune_check(m, j->err);
 }
 
+/* Codes are read from far behind: two windows of the text make one here, if there are enough. */
+static uint32_t window_of(const struct job *j, const struct quantize_opts *o)
+{
+    uint32_t twice = 2 * o->window;
+    return o->n_text >= 8 * (size_t)o->window && twice + o->n_prefix <= j->m->n_ctx ? twice
+                                                                                    : o->window;
+}
+
 void job_fisher_begin(struct job_fisher *f, struct job *j, const struct quantize_opts *o)
 {
+    uint32_t window = window_of(j, o);
     struct tft_kv_policy kv;
     if (!kv_fisher_wanted(j->o->kv))
         return;
@@ -27,8 +36,8 @@ void job_fisher_begin(struct job_fisher *f, struct job *j, const struct quantize
     f->j = j;
     f->o = (struct kv_fisher_opts){
         .text = o->text,
-        .n_windows = (uint32_t)(o->n_text / o->window),
-        .window = o->window,
+        .n_windows = (uint32_t)(o->n_text / window),
+        .window = window,
         .far = kv.k.window,
         .sinks = kv.sinks,
         .n_threads = o->n_threads,
