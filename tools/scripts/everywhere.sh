@@ -46,7 +46,10 @@ step() {
         sh tools/scripts/platforms.sh "$1"
         ;;
     arm_cycles) arm_cycles ;;
-    thorough) TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40 ;;
+    thorough)
+        sh tools/scripts/install.sh kotlin default-jdk-headless &&
+            TUFFET_THOROUGH=1 sh tools/scripts/test.sh -t 40
+        ;;
     campaign) tools/scripts/campaign.py --minutes 30 --seed "$(date +%j)" ;;
     hostile) (hostile) ;;
     commands)
