@@ -446,9 +446,25 @@ class Quantize(Case):
         kept = "int8 per channel, in groups of 32 of 2 bits in 1 matrices, 3 in 4, 4 in 8"
         self.assertEqual(self.json("inspect", model)["w8a8"]["weights"], kept)
         self.assertTrue(self.tuffet("run", model, "-phello", "-s3", "-n5"))
-        wrong = self.fails(*self.arguments("--bits=5"), status=2)
-        self.assertIn('--bits: "5" is neither 2, 3, 4 or 8', wrong)
+        for wrong in ["5", "4g", "4g16", "4g320", "8g32", "4g32g", "attn_q=", "=4", "4=4", "g32",
+                      "attn_q=4g", "0-3=4", "attn_q"]:
+            self.assertIn(f'--bits: "{wrong}" is neither 2, 3, 4 or 8',
+                          self.fails(*self.arguments(f"--bits={wrong}"), status=2))
         self.assertEqual(self.left(), ["out"])
+
+    def test_groups_by_matrix(self):
+        """The same file, whether groups come from --group or from --bits."""
+        by_matrix = self.quantized("--bits=4g32,ffn_down=3g128,1.attn_q=2,0.attn_v=8",
+                                   "--group=64", out="out-by-matrix")
+        facts = self.json("inspect", by_matrix)
+        self.assertEqual(facts["w8a8"]["weights"],
+                         "int8 per channel, in groups of 32 of 2 bits in 1 matrices, 4 in 10, "
+                         "in groups of 128 of 3 bits in 2 matrices")
+        self.assertTrue(self.tuffet("run", by_matrix, "-phello", "-s3", "-n5"))
+        for rounding in ("gptq", "nearest", "awq"):
+            files = [self.read(self.quantized(*args, f"--rounding={rounding}")) for args in
+                     [("--bits=4g32",), ("--bits=4", "--group=32")]]
+            self.assertEqual(*files)
 
     def test_search_for_bits_of_weights(self):
         budget = ["--bits-search=5.5", "--group=32", "--calib-window=64"]

@@ -30,6 +30,11 @@ uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix
     return o->bits ? o->bits[layer * LAYER_MATS + (uint32_t)matrix] : 8;
 }
 
+uint32_t quantize_group(const struct quantize_opts *o, uint32_t layer, int matrix)
+{
+    return o->groups ? o->groups[layer * LAYER_MATS + (uint32_t)matrix] : o->group;
+}
+
 bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end)
 {
     for (uint32_t l = first; l < end; l++)

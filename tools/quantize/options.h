@@ -43,7 +43,8 @@ struct quantize_opts {
     bool per_tensor;       /* one scale for a whole weight matrix, not one for each row */
     const uint8_t *bits;   /* [n_layer, LAYER_MATS] bits of a weight of each matrix: 2, 3 or 4
                               (low_bits.h), or 8; NULL: all have 8 */
-    uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero */
+    uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero; */
+    const uint8_t *groups; /* [n_layer, LAYER_MATS] those of each matrix; NULL: `group` for all */
     enum quantize_rounding rounding; /* of weights of 2 to 4 bits */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
@@ -77,8 +78,9 @@ const char *quantize_float_cache(const char *kv);
    rotated, or if a tied head would need weights of its own. */
 enum quantize_rotate quantize_rotate_auto(const struct tft_model *m);
 
-/* Bits of a weight: 8, or 2 to 4. */
+/* Bits of a weight: 8, or 2 to 4; then the weights that share a scale and a zero. */
 uint32_t quantize_bits(const struct quantize_opts *o, uint32_t layer, int matrix);
+uint32_t quantize_group(const struct quantize_opts *o, uint32_t layer, int matrix);
 
 /* Whether any of layers first .. end - 1 has a matrix of few bits. */
 bool quantize_low_bits(const struct quantize_opts *o, uint32_t first, uint32_t end);

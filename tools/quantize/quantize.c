@@ -330,8 +330,7 @@ static void input_sizes(struct conversion *c, const struct tft_layer *b, uint32_
  */
 static void scale_input(struct conversion *c, struct tft_layer *b, uint32_t which, float *size)
 {
-    struct awq_how how = {.group = c->o->group,
-                          .kern = &c->m->kern,
+    struct awq_how how = {.kern = &c->m->kern,
                           .n_threads = c->y.n_threads,
                           .progress = awq_progress,
                           .user = c};
@@ -343,7 +342,8 @@ static void scale_input(struct conversion *c, struct tft_layer *b, uint32_t whic
         uint32_t bits = quantize_bits(c->o, c->layers_done, i);
         if (l && bits < 8 && quantize_matrix_input(b, i) == which)
             x.reader[x.n_readers++] =
-                (struct awq_matrix){layers_weights(l), l->w.rows, bits};
+                (struct awq_matrix){layers_weights(l), l->w.rows, bits,
+                                    quantize_group(c->o, c->layers_done, i)};
     }
     input_sizes(c, b, which, size);
     c->now = (int)which;
@@ -480,6 +480,15 @@ static bool round_matrix(struct conversion *c, const struct tft_layer *b, uint32
     return low_bits_round(q, w, how);
 }
 
+/* The metric of an input for matrices in groups of `group`, in place of an older one. */
+static bool open_metric(const struct conversion *c, const struct tft_layer *b, uint32_t which,
+                        struct metric *metric, const uint32_t *map, uint32_t group)
+{
+    metric_close(metric);
+    return metric_open(metric, c->moments.h[which], quantize_input_width(c->m, b, which),
+                       c->moments.correlated, map, group, &c->m->kern, c->y.n_threads);
+}
+
 /* Rounds the matrices that read input `which`. */
 static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
@@ -490,18 +499,22 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
                                .progress = round_progress,
                                .user = c};
     uint32_t *map = channel_map(c, b, which);
-    if (!map || !metric_open(&metric, c->moments.h[which], quantize_input_width(c->m, b, which),
-                             c->moments.correlated, map, c->o->group, how.kern, how.n_threads))
+    if (!map)
         fail_memory(c);
     for (int i = 0; i < LAYER_MATS && !failed(c); i++) {
         struct tft_linear *l = layers_linear(b, i);
         struct low_bits *q = &rounded_of(c, c->layers_done)[i];
-        uint32_t bits = quantize_bits(c->o, c->layers_done, i);
+        uint32_t bits = quantize_bits(c->o, c->layers_done, i),
+                 group = quantize_group(c->o, c->layers_done, i);
         if (!l || bits == 8 || quantize_matrix_input(b, i) != which)
             continue;
         c->now = i;
+        if (metric.group != group && !open_metric(c, b, which, &metric, map, group)) {
+            fail_memory(c);
+            break;
+        }
         const struct tft_mat *from = &layers_linear(&c->y.original, i)->w;
-        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, c->o->group))
+        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, group))
             fail_memory(c);
         else if (!keep_codes(q, from, layers_weights(l), how.n_threads) &&
                  !round_matrix(c, b, which, q, layers_weights(l), &how))

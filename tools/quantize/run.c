@@ -331,11 +331,13 @@ static enum tft_status apply_options(struct quantize_run *run)
 {
     struct job *j = &run->job;
     run->range = malloc(tft_model_inputs(run->m) * sizeof *run->range);
-    run->matrix_bits = calloc(run->m->n_layer, LAYER_MATS);
-    if (!run->range || !run->matrix_bits)
+    run->matrix_bits.bits = calloc(run->m->n_layer, LAYER_MATS);
+    run->matrix_bits.groups = calloc(run->m->n_layer, LAYER_MATS);
+    if (!run->range || !run->matrix_bits.bits || !run->matrix_bits.groups)
         return job_no_memory(j);
     run->o = opts_of(j);
-    run->o.bits = run->matrix_bits;
+    run->o.bits = run->matrix_bits.bits;
+    run->o.groups = run->matrix_bits.groups;
     run->o.range = run->range;
     enum tft_status status = job_ranges_take(j, run->range);
     return status == TFT_OK ? job_bits_choose(j, &run->o, run->matrix_bits) : status;
@@ -477,7 +479,8 @@ void quantize_run_free(struct quantize_run *run)
     job_format_close(&run->job);
     free(run->result);
     free(run->range);
-    free(run->matrix_bits);
+    free(run->matrix_bits.bits);
+    free(run->matrix_bits.groups);
     tft_model_close(run->runs);
     job_close(&run->job);
 }

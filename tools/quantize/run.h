@@ -24,7 +24,7 @@ struct quantize_run {
     struct quantize_opts o;
     struct quantize_input *result; /* [inputs] */
     enum tft_range *range;         /* [inputs] o.range */
-    uint8_t *matrix_bits;          /* [n_layer, LAYER_MATS] o.bits */
+    struct job_bits matrix_bits;   /* of o */
     struct job_text text;
     struct job_prefix prefix;
     struct job_system system;

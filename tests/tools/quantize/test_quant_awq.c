@@ -30,14 +30,13 @@ static struct awq_input input(void)
     return (struct awq_input){.n = COLS,
                               .moment = moment,
                               .size = moment,
-                              .reader = {{w[0], ROWS, 3}, {w[1], ROWS / 2, 4}},
+                              .reader = {{w[0], ROWS, 3, GROUP}, {w[1], ROWS / 2, 4, GROUP}},
                               .n_readers = 2};
 }
 
 static void chosen(float *s, const struct awq_input *x, int n_threads)
 {
-    assert_true(
-        awq_choose(s, x, &(struct awq_how){.group = GROUP, .kern = &kern, .n_threads = n_threads}));
+    assert_true(awq_choose(s, x, &(struct awq_how){.kern = &kern, .n_threads = n_threads}));
 }
 
 /* The loss of the rows with these factors: the error of the weights that the float model would
@@ -194,8 +193,7 @@ static void it_can_be_stopped(void **state)
     struct awq_input x = input();
     assert_false(awq_choose(
         s, &x,
-        &(struct awq_how){
-            .group = GROUP, .kern = &kern, .n_threads = 1, .progress = stop, .user = &done}));
+        &(struct awq_how){.kern = &kern, .n_threads = 1, .progress = stop, .user = &done}));
     assert_true(done >= 0.5 && done < 0.6);
 }
 

@@ -8,15 +8,32 @@
 
 /* ---- given bits */
 
-/* Parses one item of the list, the n bytes at p: "4", or layers, a matrix, or both with a dot
-   between them, and then "=4". bits: [n_layer, LAYER_MATS], or NULL: any layers will do. */
-static bool take_item(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
+static bool is_group(uint32_t group) { return group == 32 || group == 64 || group == 128; }
+
+/* Parses the n bytes at p: "8", "4", or with a group, "4g32". *group: 0 without one. */
+static bool take_bits(const char *p, size_t n, uint32_t *bits, uint32_t *group)
 {
-    const char *end = p + n - 2;
-    uint32_t from = 0, to = n_layer - 1;
-    if (!n || !strchr("2348", p[n - 1]) || (n > 1 && (n < 3 || *end != '=')))
+    const char *end = p + n;
+    *group = 0;
+    if (!n || !strchr("2348", *p))
         return false;
-    bool every = n == 1, layers = n > 1 && *p >= '0' && *p <= '9', found = false;
+    *bits = (uint32_t)(*p++ - '0');
+    if (p == end)
+        return true;
+    if (*p++ != 'g' || *bits == 8 || !job_take_number(&p, group))
+        return false;
+    return p == end && is_group(*group);
+}
+
+/* Parses one item of the list, the n bytes at p: "4", or layers, a matrix, or both with a dot
+   between them, and then "=4". b: NULL: any layers will do. */
+static bool take_item(const struct job_bits *b, uint32_t n_layer, const char *p, size_t n)
+{
+    const char *sign = memchr(p, '=', n), *end = sign ? sign : p, *value = sign ? sign + 1 : p;
+    uint32_t from = 0, to = n_layer - 1, bits, group;
+    if (!take_bits(value, (size_t)(p + n - value), &bits, &group))
+        return false;
+    bool every = !sign, layers = sign && *p >= '0' && *p <= '9', found = false;
     if (layers && (!job_take_layers(&p, &from, &to) || to >= n_layer || (p != end && *p != '.')))
         return false;
     every |= layers && p == end;
@@ -24,33 +41,40 @@ static bool take_item(uint8_t *bits, uint32_t n_layer, const char *p, size_t n)
     for (int i = 0; i < LAYER_MATS; i++)
         if (every || job_is(p, (size_t)(end - p), quantize_matrix_name(i))) {
             found = true;
-            for (uint32_t l = from; bits && l <= to; l++)
-                bits[l * LAYER_MATS + (uint32_t)i] = (uint8_t)(end[1] - '0');
+            for (uint32_t l = from; b && l <= to; l++) {
+                b->bits[l * LAYER_MATS + (uint32_t)i] = (uint8_t)bits;
+                if (group)
+                    b->groups[l * LAYER_MATS + (uint32_t)i] = (uint8_t)group;
+            }
         }
     return found;
 }
 
-static enum tft_status take_list(struct job *j, uint8_t *bits, uint32_t n_layer)
+static enum tft_status take_list(struct job *j, const struct job_bits *b, uint32_t n_layer)
 {
     for (const char *p = j->o->bits, *next; p; p = next) {
         size_t n = strcspn(p, ",");
-        if (!take_item(bits, n_layer, p, n))
+        if (!take_item(b, n_layer, p, n))
             return job_misuse(j,
                               "--bits: \"%.*s\" is neither 2, 3, 4 or 8 nor a matrix, or layers, "
-                              "with these, like ffn_down=8 or 0-3.attn_v=8",
+                              "with these, like ffn_down=8 or 0-3.attn_v=8; or with a group, like "
+                              "4g32",
                               (int)n, p);
         next = p[n] ? p + n + 1 : NULL;
     }
     return TFT_OK;
 }
 
-enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits)
+enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, struct job_bits b)
 {
     uint32_t n_layer = j->m->n_layer, own = j->m->n_round ? j->m->n_round : n_layer;
-    memset(bits, 8, (size_t)n_layer * LAYER_MATS);
-    enum tft_status status = take_list(j, bits, own);
-    for (size_t i = (size_t)own * LAYER_MATS; i < (size_t)n_layer * LAYER_MATS; i++)
-        bits[i] = bits[i - (size_t)own * LAYER_MATS]; /* later rounds have the same weights */
+    memset(b.bits, 8, (size_t)n_layer * LAYER_MATS);
+    memset(b.groups, (int)o->group, (size_t)n_layer * LAYER_MATS);
+    enum tft_status status = take_list(j, &b, own);
+    for (size_t i = (size_t)own * LAYER_MATS; i < (size_t)n_layer * LAYER_MATS; i++) {
+        b.bits[i] = b.bits[i - (size_t)own * LAYER_MATS]; /* later rounds have the same weights */
+        b.groups[i] = b.groups[i - (size_t)own * LAYER_MATS];
+    }
     bool few = j->o->bits_search || quantize_low_bits(o, 0, n_layer);
     if (status == TFT_OK && o->per_tensor && few)
         return job_misuse(
@@ -84,7 +108,7 @@ enum tft_status job_bits_check(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     struct bits_search_opts budget;
-    if (o->group && o->group != 32 && o->group != 64 && o->group != 128)
+    if (o->group && !is_group(o->group))
         return job_misuse(j, "--group must be 32, 64 or 128");
     if (o->bits && o->bits_search)
         return job_misuse(j, "--bits and --bits-search exclude each other");
@@ -116,7 +140,7 @@ static struct bits_search_opts search_opts(struct job *j, const struct quantize_
     return (struct bits_search_opts){.text = o->text,
                                      .n_windows = (uint32_t)(o->n_text / o->window),
                                      .window = o->window,
-                                     .group = o->group,
+                                     .group = j->o->group ? j->o->group : 64,
                                      .n_threads = o->n_threads,
                                      .progress = job_progress,
                                      .user = j};
@@ -136,7 +160,7 @@ static enum tft_status search(struct job_made *made, const struct bits_search_op
     return job_end(j, status, stopped);
 }
 
-enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8_t *bits,
+enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, struct job_bits b,
                              struct bits_search *r)
 {
     struct bits_search_opts so = search_opts(j, o);
@@ -151,8 +175,10 @@ enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8
     if (status == TFT_OK)
         status = search(&made, &so, r);
     job_made_drop(&made);
-    for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++)
-        bits[i] = r->matrix[i].bits;
+    for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++) {
+        b.bits[i] = r->matrix[i].bits;
+        b.groups[i] = (uint8_t)so.group;
+    }
     return status;
 }
 

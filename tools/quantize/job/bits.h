@@ -10,13 +10,17 @@
 /* Checks the options. */
 enum tft_status job_bits_check(struct job *j);
 
-/* Sets bits, [n_layer, LAYER_MATS], which is o->bits, from the options. */
-enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, uint8_t *bits);
+/* [n_layer, LAYER_MATS] of quantize_opts. */
+struct job_bits {
+    uint8_t *bits, *groups;
+};
+
+/* Sets b, which is in o, from the options. */
+enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, struct job_bits b);
 
 /* Call before quantize_temp(). With a search: makes a model with 8 bits, searches, and discards
-   it. bits: [n_layer, LAYER_MATS], set to the result; r: all zeros. o: as for
-   quantize(), with its progress. */
-enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, uint8_t *bits,
+   it. b is set to the result; r: all zeros. o: as for quantize(), with its progress. */
+enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, struct job_bits b,
                              struct bits_search *r);
 
 /* The result, for tft_quantize_opts.bits, which the caller frees; NULL: there was no search, or

@@ -69,9 +69,9 @@ static bool add_loss(const struct trial *t, const struct awq_matrix *a, const fl
     struct metric metric;
     struct low_bits q = {0};
     int8_t *row = malloc(n + 1);
-    bool ok = metric_open(&metric, t->moment, n, false, NULL, t->how->group, t->how->kern,
+    bool ok = metric_open(&metric, t->moment, n, false, NULL, a->group, t->how->kern,
                           t->how->n_threads) &&
-              row && low_bits_open(&q, rows, n, a->bits, t->how->group) &&
+              row && low_bits_open(&q, rows, n, a->bits, a->group) &&
               low_bits_round(&q, t->w,
                              &(struct low_bits_how){.metric = &metric,
                                                     .kern = t->how->kern,

@@ -30,7 +30,8 @@ enum { AWQ_READERS = 4 };
 struct awq_matrix {
     const float *w; /* [rows, n] */
     size_t rows;
-    uint32_t bits; /* 2 .. 4 */
+    uint32_t bits;  /* 2 .. 4 */
+    uint32_t group; /* weights that share a scale and a zero */
 };
 
 /* An input, and the low-bit matrices that read it. */
@@ -46,7 +47,6 @@ struct awq_input {
    not depend on kern or n_threads. progress: NULL, or called with the share done; false: stop.
    False if memory is short, or if it was stopped. */
 struct awq_how {
-    uint32_t group; /* weights that share a scale and a zero */
     const struct tft_kernels *kern;
     int n_threads;
     bool (*progress)(void *user, double done);

@@ -143,7 +143,7 @@ static void choose_scales(struct model_writer *f, const char *fmt, unsigned laye
 static const struct tft_low *codes_of(const struct model_writer *f, int which)
 {
     uint32_t bits = f->in_layer ? quantize_bits(f->o, f->layer, which) : 8;
-    return bits < 8 ? tft_format_low(bits, f->o->group)->low : NULL;
+    return bits < 8 ? tft_format_low(bits, quantize_group(f->o, f->layer, which))->low : NULL;
 }
 
 static void describe_panels(struct model_writer *f, const char *fmt, unsigned layer,
@@ -541,25 +541,33 @@ static void put_search(struct model_writer *f, const struct cushion *c)
     tft_gguf_put_array(f->w, TFT_KEY_PREFIX_LOSSES, TFT_VALUE_F32, losses, 2 * c->tried);
 }
 
-/* "int8 per channel", "int8 per channel, in groups of 32 of 3 bits in 22 matrices, 4 in 132". */
+static uint32_t count_matrices(const struct model_writer *f, uint32_t bits, uint32_t group)
+{
+    uint32_t layers = f->m->n_round ? f->m->n_round : f->m->n_layer, n = 0;
+    for (uint32_t l = 0; l < layers; l++)
+        for (int i = 0; i < LAYER_MATS; i++)
+            n += layers_linear(&f->m->layer[l], i) && quantize_bits(f->o, l, i) == bits &&
+                 quantize_group(f->o, l, i) == group;
+    return n;
+}
+
+/* "int8 per channel", "int8 per channel, in groups of 32 of 3 bits in 22 matrices, 4 in 132", with
+   a part for each size of groups. */
 static void put_weights(struct model_writer *f)
 {
-    const struct quantize_opts *o = f->o;
-    uint32_t layers = f->m->n_round ? f->m->n_round : f->m->n_layer;
-    char text[256];
-    int n = snprintf(text, sizeof text, "int8 per %s", o->per_tensor ? "tensor" : "channel");
-    if (quantize_low_bits(o, 0, f->m->n_layer))
-        n += snprintf(text + n, sizeof text - (size_t)n, ", in groups of %u", o->group);
-    for (uint32_t bits = 2, listed = 0; bits < 8; bits++) {
-        uint32_t matrices = 0;
-        for (uint32_t l = 0; l < layers; l++)
-            for (int i = 0; i < LAYER_MATS; i++)
-                matrices +=
-                    layers_linear(&f->m->layer[l], i) && quantize_bits(o, l, i) == bits;
-        if (matrices)
-            n += snprintf(text + n, sizeof text - (size_t)n, listed++ ? ", %u in %u"
-                                                                    : " of %u bits in %u matrices",
-                          bits, matrices);
+    const char *first = ", in groups of %u of %u bits in %u matrices", *more = ", %u in %u";
+    char text[512];
+    int n = snprintf(text, sizeof text, "int8 per %s", f->o->per_tensor ? "tensor" : "channel");
+    for (uint32_t group = 32; group <= LOW_BITS_GROUP; group *= 2) {
+        bool listed = false;
+        for (uint32_t bits = 2; bits < 8; bits++) {
+            uint32_t matrices = count_matrices(f, bits, group);
+            if (matrices && listed)
+                n += snprintf(text + n, sizeof text - (size_t)n, more, bits, matrices);
+            else if (matrices)
+                n += snprintf(text + n, sizeof text - (size_t)n, first, group, bits, matrices);
+            listed |= matrices > 0;
+        }
     }
     put_text(f, TFT_KEY_WEIGHTS, text);
 }
