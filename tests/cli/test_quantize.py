@@ -501,6 +501,8 @@ class Quantize(Case):
             self.assertIn(f'like 700MB, not "{budget}"',
                           self.fails(*self.arguments("--bits-search", budget), status=2))
         for args, why in [(["--bits-search=2"],
+                           "bits, more than the budget of 2"),
+                          (["--bits-search=2", "--group=64"],
                            "bits with groups of 64, more than the budget of 2"),
                           (["--bits-search=0.001MB"], "more than the budget of 1000"),
                           (["--bits-search=5", "--calib-tokens=40"], "two windows")]:

@@ -144,8 +144,8 @@ static const char *bits_budget, *kv_budget;
 
 static const struct cli_option bits_options[] = {
     {0, "bits-search", CLI_TEXT, &bits_budget, "BUDGET",
-     "choose 2, 3, 4 or 8 bits for each matrix of the layers within BUDGET: \"4.25\" bits per "
-     "weight, overhead included, or \"700MB\" in all"},
+     "choose 2, 3, 4 or 8 bits, and without --group a group size, for each matrix of the layers "
+     "within BUDGET: \"4.25\" bits per weight, overhead included, or \"700MB\" in all"},
     {0},
 };
 

@@ -148,10 +148,11 @@ static void json_bits(struct sink *to, const struct bits_search *r)
     free(text);
     for (uint32_t i = 0, listed = 0; i < r->n_layer * LAYER_MATS; i++)
         if (r->matrix[i].there)
-            sink_print(to, "%s{\"name\":\"blk.%u.%s\",\"loss\":%.6g,\"bits\":%u}",
+            sink_print(to, "%s{\"name\":\"blk.%u.%s\",\"loss\":%.6g,\"cost\":%.6g,\"bits\":%u,"
+                           "\"group\":%u}",
                        listed++ ? "," : "", i / LAYER_MATS,
                        quantize_matrix_name((int)(i % LAYER_MATS)), r->matrix[i].loss,
-                       r->matrix[i].bits);
+                       r->matrix[i].cost, r->matrix[i].bits, r->matrix[i].group);
     sink_print(to, "]}");
 }
 

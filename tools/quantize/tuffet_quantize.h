@@ -98,8 +98,9 @@ struct tft_quantize_opts {
     /* the weights */
     const char *bits;        /* bits of a weight with overrides, "4,attn_v=8,0-3.ffn_down=8", and
                                 groups, "4g32"; NULL: 8 */
-    const char *bits_search; /* a budget: choose the bits of each matrix within "4.25" bits of a
-                                weight or "700MB" in all; NULL: no search */
+    const char *bits_search; /* a budget: choose the bits of each matrix, and if group is 0 its
+                                group, within "4.25" bits of a weight or "700MB" in all; NULL: no
+                                search */
     uint32_t group;          /* weights of 2 to 4 bits that share a scale: 32, 64 or 128; 0: 64, and
                                 32 where the codes of a Q4_0 file are kept */
     enum tft_quantize_rounding rounding;

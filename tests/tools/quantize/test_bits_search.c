@@ -46,11 +46,16 @@ static size_t matrices(const struct bits_search *r)
 }
 
 /* Bytes of a matrix's panels: low_panel.h and panel.h. */
-static double bytes_of(const struct tft_mat *w, uint32_t bits)
+static double bytes_in_groups(const struct tft_mat *w, uint32_t bits, uint32_t group)
 {
     double padded = (w->cols + 15) / 16 * 16, panels = (w->rows + 15) / 16;
-    double groups = ceil(padded / GROUP);
-    return panels * (bits == 8 ? 16 * padded : groups * (16 + 16 * GROUP * bits / 8.0));
+    double groups = ceil(padded / group);
+    return panels * (bits == 8 ? 16 * padded : groups * (16 + 16 * group * bits / 8.0));
+}
+
+static double bytes_of(const struct tft_mat *w, uint32_t bits)
+{
+    return bytes_in_groups(w, bits, GROUP);
 }
 
 static double all_bytes(const struct tft_model *m, const struct bits_search *r, uint32_t bits,
@@ -195,6 +200,51 @@ static void the_model_is_left_as_it_was(void **state)
     tft_model_close(m);
 }
 
+/* With any groups, within the budget that all matrices take with 4 bits in groups of 64; and the
+   expected loss is below that of this choice, of which every matrix has a cost at 64. */
+static void groups_by_matrix(void **state)
+{
+    (void)state;
+    for (int t = 0; t < N_TOYS; t++) {
+        struct tft_model *m = eight_bits(&toys[t]);
+        struct bits_search_opts o = opts(8);
+        o.group = 64;
+        struct bits_search r = searched(m, o);
+        double weights = 0, equal = 0, got = 0, expected[2] = {0};
+        for (size_t i = 0; i < matrices(&r); i++) {
+            if (!r.matrix[i].there)
+                continue;
+            const struct tft_mat *w =
+                &layers_linear(&m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS))->w;
+            weights += (double)w->rows * w->cols;
+            equal += bytes_in_groups(w, 4, 64);
+        }
+        bits_search_free(&r);
+        o.bits = equal * 8 / weights;
+        for (int free_groups = 0; free_groups < 2; free_groups++) {
+            o.group = free_groups ? 0 : 64;
+            r = searched(m, o);
+            got = 0;
+            for (size_t i = 0; i < matrices(&r); i++) {
+                const struct bits_found *f = &r.matrix[i];
+                if (!f->there)
+                    continue;
+                assert_true(f->bits == 8 ? !f->group && f->cost == 0
+                                         : f->group >= 32 && f->group <= 128 && f->cost > 0);
+                assert_true(f->bits == 8 || free_groups || f->group == 64);
+                expected[free_groups] += f->cost;
+                got += bytes_in_groups(
+                    &layers_linear(&m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS))->w, f->bits,
+                    f->group ? f->group : 64);
+            }
+            assert_true(got <= equal + 1e-6);
+            bits_search_free(&r);
+        }
+        assert_true(expected[1] < expected[0]);
+        tft_model_close(m);
+    }
+}
+
 /* ---- bytes, text, refusals */
 
 static void a_budget_of_bytes(void **state)
@@ -214,13 +264,19 @@ static void a_budget_of_bytes(void **state)
     tft_model_close(m);
 }
 
-static void assert_text(const uint8_t *bits, const char *want)
+/* groups: NULL: not chosen */
+static void assert_text(const uint8_t *bits, const uint8_t *groups, const char *want)
 {
     struct bits_found found[3 * LAYER_MATS];
-    struct bits_search r = {.n_layer = 3, .matrix = found};
+    struct bits_search r = {.n_layer = 3, .group = groups ? 0 : 64, .matrix = found};
     char got[200];
     for (int i = 0; i < 3 * LAYER_MATS; i++)
-        found[i] = (struct bits_found){bits[i], 1, bits[i]};
+        found[i] = (struct bits_found){.there = bits[i],
+                                       .loss = 1,
+                                       .bits = bits[i],
+                                       .group = bits[i] == 8 ? 0
+                                                : groups     ? groups[i]
+                                                             : 64};
     assert_true(bits_search_text(&r, got, sizeof got));
     assert_string_equal(got, want);
     assert_false(bits_search_text(&r, got, strlen(want)));
@@ -236,8 +292,16 @@ static void as_an_option(void **state)
                          some[3][LAYER_MATS] = {{3, 4, 8, 0, 4, 0, 0, 0, 0, 4, 4},
                                                 {3, 4, 4, 0, 4, 0, 0, 0, 0, 4, 4},
                                                 {3, 4, 4, 0, 4, 0, 0, 0, 0, 2, 2}};
-    assert_text(same[0], "4");
-    assert_text(some[0], "4,0-2.attn_q=3,0.attn_v=8,2.ffn_up=2,2.ffn_down=2");
+    uint8_t groups[3][LAYER_MATS];
+    memset(groups, 64, sizeof groups);
+    assert_text(same[0], NULL, "4");
+    assert_text(some[0], NULL, "4,0-2.attn_q=3,0.attn_v=8,2.ffn_up=2,2.ffn_down=2");
+    assert_text(same[0], groups[0], "4g64");
+    groups[1][MAT_Q] = groups[2][MAT_Q] = groups[2][MAT_DOWN] = 32;
+    groups[0][MAT_V] = 128;
+    assert_text(same[0], groups[0], "4g64,1-2.attn_q=4g32,0.attn_v=4g128,2.ffn_down=4g32");
+    assert_text(some[0], groups[0],
+                "4g64,0.attn_q=3g64,1-2.attn_q=3g32,0.attn_v=8,2.ffn_up=2g64,2.ffn_down=2g32");
 }
 
 static void refused(struct tft_model *m, struct bits_search_opts o, enum tft_status want,
@@ -333,6 +397,7 @@ int main(void)
         cmocka_unit_test(losses_are_those_of_quantized_models),
         cmocka_unit_test(what_matters_gets_more),
         cmocka_unit_test(the_model_is_left_as_it_was),
+        cmocka_unit_test(groups_by_matrix),
         cmocka_unit_test(a_budget_of_bytes),
         cmocka_unit_test(as_an_option),
         cmocka_unit_test(refused_by_name),

@@ -140,7 +140,7 @@ static struct bits_search_opts search_opts(struct job *j, const struct quantize_
     return (struct bits_search_opts){.text = o->text,
                                      .n_windows = (uint32_t)(o->n_text / o->window),
                                      .window = o->window,
-                                     .group = j->o->group ? j->o->group : 64,
+                                     .group = j->o->group,
                                      .n_threads = o->n_threads,
                                      .progress = job_progress,
                                      .user = j};
@@ -177,7 +177,7 @@ enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, struc
     job_made_drop(&made);
     for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++) {
         b.bits[i] = r->matrix[i].bits;
-        b.groups[i] = (uint8_t)so.group;
+        b.groups[i] = r->matrix[i].group;
     }
     return status;
 }

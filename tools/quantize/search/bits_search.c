@@ -17,8 +17,15 @@
 
 enum { MEASURED_TOKENS = 1024, SAMPLE_ROWS = 64 };
 
-static const uint8_t choices[] = {2, 3, 4, 8};
-enum { N_CHOICES = sizeof choices, FEWEST = 0, MOST = N_CHOICES - 1 };
+/* Of equal costs the first is taken. */
+struct choice {
+    uint8_t bits, group;
+};
+static const struct choice choices[] = {{2, 128}, {2, 64}, {2, 32}, {3, 128}, {3, 64},
+                                        {3, 32}, {4, 128}, {4, 64}, {4, 32},  {8, 0}};
+enum { N_CHOICES = sizeof choices / sizeof *choices };
+
+static const struct choice int8 = {8, 0};
 
 struct searcher {
     struct tft_model *m;
@@ -26,6 +33,9 @@ struct searcher {
     struct bits_search *r;
     struct tft_error bad;
     struct divergence d;
+    struct choice choice[N_CHOICES]; /* [n_choices] what a matrix may have, 8 bits the last */
+    uint32_t n_choices;
+    struct choice measured;     /* that whose loss is measured */
     struct knapsack_item *item; /* [matrices] the model's matrices */
     size_t *place;              /* [matrices] their index in r->matrix */
     size_t n;
@@ -64,7 +74,7 @@ static void take_rows(const struct searcher *z, const struct tft_mat *w, size_t 
 
 /* Rounds z->rows: [rows, cols] to nearest. The caller closes q. */
 static void round_rows(struct searcher *z, struct low_bits *q, size_t rows, size_t cols,
-                       uint32_t bits)
+                       struct choice c)
 {
     struct metric metric = {0};
     float *same = malloc(cols * sizeof *same);
@@ -72,8 +82,8 @@ static void round_rows(struct searcher *z, struct low_bits *q, size_t rows, size
         same[k] = 1;
     struct low_bits_how how = {
         .metric = &metric, .kern = &z->m->kern, .n_threads = divergence_threads(&z->d)};
-    if (!low_bits_open(q, rows, cols, bits, z->o->group) || !same ||
-        !metric_open(&metric, same, cols, false, NULL, z->o->group, how.kern, how.n_threads) ||
+    if (!low_bits_open(q, rows, cols, c.bits, c.group) || !same ||
+        !metric_open(&metric, same, cols, false, NULL, c.group, how.kern, how.n_threads) ||
         !low_bits_round(q, z->rows, &how))
         fail_memory(z);
     metric_close(&metric);
@@ -81,14 +91,14 @@ static void round_rows(struct searcher *z, struct low_bits *q, size_t rows, size
 }
 
 /* The squared error of some rows. */
-static double sample_error(struct searcher *z, const struct tft_mat *w, uint32_t bits)
+static double sample_error(struct searcher *z, const struct tft_mat *w, struct choice c)
 {
     struct low_bits q = {0};
     int8_t row[TFT_PANEL_MAX_K];
     size_t n = w->rows < SAMPLE_ROWS ? w->rows : SAMPLE_ROWS;
     double sum = 0;
     take_rows(z, w, n, z->rows);
-    round_rows(z, &q, n, w->cols, bits);
+    round_rows(z, &q, n, w->cols, c);
     for (size_t i = 0; i < n && !failed(z); i++) {
         low_bits_int8(&q, i, row);
         for (size_t k = 0; k < w->cols; k++) {
@@ -104,10 +114,10 @@ static double sample_error(struct searcher *z, const struct tft_mat *w, uint32_t
 static void use_fewest(struct searcher *z, struct tft_mat *w)
 {
     struct low_bits q = {0};
-    const struct tft_format *format = tft_format_low(choices[FEWEST], z->o->group);
+    const struct tft_format *format = tft_format_low(z->measured.bits, z->measured.group);
     size_t panel = tft_low_panel(format->low, tft_panel_cols(w->cols));
     take_rows(z, w, w->rows, z->rows);
-    round_rows(z, &q, w->rows, w->cols, choices[FEWEST]);
+    round_rows(z, &q, w->rows, w->cols, z->measured);
     for (size_t i = 0; i < tft_panel_rows(w->rows) && !failed(z); i += TFT_PANEL) {
         size_t rows = w->rows - i < TFT_PANEL ? w->rows - i : TFT_PANEL;
         pack_low_panel(z->panels + i / TFT_PANEL * panel, z->rowsum + i, format->low,
@@ -142,32 +152,32 @@ static void measure_matrix(struct searcher *z, size_t i)
 {
     struct tft_mat *w = matrix(z, i), whole = *w;
     struct bits_found *found = &z->r->matrix[z->place[i]];
-    double fewest = sample_error(z, w, choices[FEWEST]);
-    for (size_t c = 0; c < MOST && !failed(z); c++)
-        z->item[i].cost[c] = fewest > 0 ? sample_error(z, w, choices[c]) / fewest : 0;
+    double fewest = sample_error(z, w, z->measured);
+    for (size_t c = 0; c + 1 < z->n_choices && !failed(z); c++)
+        z->item[i].cost[c] = fewest > 0 ? sample_error(z, w, z->choice[c]) / fewest : 0;
     use_fewest(z, w);
     found->loss = divergence_measure(&z->d, quantize_float_cache(z->m->kv_text));
     *w = whole;
     /* a hundredth of the floor is noise */
     double cost = fmax(found->loss - z->r->floor, 0.01 * z->r->floor + 1e-12);
-    for (size_t c = 0; c < MOST; c++)
+    for (size_t c = 0; c + 1 < z->n_choices; c++)
         z->item[i].cost[c] *= cost;
 }
 
 /* Bytes of codes, scales and zeros, or of int8. */
-static size_t matrix_bytes(const struct searcher *z, const struct tft_mat *w, uint32_t bits)
+static size_t matrix_bytes(const struct tft_mat *w, struct choice c)
 {
     size_t cols = tft_panel_cols(w->cols), panels = tft_panel_rows(w->rows) / TFT_PANEL;
-    const struct tft_format *f = bits < 8 ? tft_format_low(bits, z->o->group) : NULL;
+    const struct tft_format *f = c.bits < 8 ? tft_format_low(c.bits, c.group) : NULL;
     return panels * (f ? tft_low_panel(f->low, cols) : TFT_PANEL * cols);
 }
 
 static void fill_bytes(struct searcher *z)
 {
     for (size_t i = 0; i < z->n; i++) {
-        z->item[i].n = N_CHOICES;
-        for (size_t c = 0; c < N_CHOICES; c++)
-            z->item[i].bytes[c] = matrix_bytes(z, matrix(z, i), choices[c]);
+        z->item[i].n = z->n_choices;
+        for (size_t c = 0; c < z->n_choices; c++)
+            z->item[i].bytes[c] = matrix_bytes(matrix(z, i), z->choice[c]);
     }
 }
 
@@ -180,7 +190,7 @@ static double weights(struct searcher *z, uint64_t *bytes)
     *bytes = 0;
     for (size_t i = 0; i < z->n; i++) {
         n += (double)matrix(z, i)->rows * matrix(z, i)->cols;
-        *bytes += z->item[i].bytes[MOST];
+        *bytes += matrix_bytes(matrix(z, i), int8);
     }
     return n;
 }
@@ -200,20 +210,22 @@ static size_t budget(struct searcher *z)
     double n = weights(z, &eight);
     uint64_t rest = tft_source_bytes(&z->m->source) - eight + more_than_eight(z);
     size_t least = knapsack_least(z->item, z->n);
+    char groups[32] = "";
+    if (z->o->group)
+        snprintf(groups, sizeof groups, " with groups of %u", z->o->group);
     if (z->o->bytes)
         have = z->o->bytes > rest ? z->o->bytes - rest : 0;
     else
         have = (uint64_t)fmin(z->o->bits * n / 8 + 1e-6, (double)eight);
     if (have < least && z->o->bytes)
         tft_fail(&z->bad, TFT_ERR_ARG,
-                 "%s: takes at least %llu bytes with groups of %u, more than the budget of %llu",
-                 z->m->source.name, (unsigned long long)(least + rest), z->o->group,
+                 "%s: takes at least %llu bytes%s, more than the budget of %llu",
+                 z->m->source.name, (unsigned long long)(least + rest), groups,
                  (unsigned long long)z->o->bytes);
     else if (have < least)
         tft_fail(&z->bad, TFT_ERR_ARG,
-                 "%s: a weight takes at least %.4g bits with groups of %u, more than the budget of "
-                 "%.4g",
-                 z->m->source.name, (double)least * 8 / n, z->o->group, z->o->bits);
+                 "%s: a weight takes at least %.4g bits%s, more than the budget of %.4g",
+                 z->m->source.name, (double)least * 8 / n, groups, z->o->bits);
     return failed(z) ? 0 : (size_t)(have < eight ? have : eight);
 }
 
@@ -226,7 +238,11 @@ static void choose(struct searcher *z, size_t bytes)
         return;
     }
     for (size_t i = 0; i < z->n; i++) {
-        z->r->matrix[z->place[i]].bits = choices[z->item[i].picked];
+        struct bits_found *found = &z->r->matrix[z->place[i]];
+        uint32_t picked = z->item[i].picked;
+        found->bits = z->choice[picked].bits;
+        found->group = z->choice[picked].group;
+        found->cost = z->item[i].cost[picked];
         taken += (double)z->item[i].bytes[z->item[i].picked];
     }
     z->r->bits = taken * 8 / n;
@@ -269,6 +285,16 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Lists what matrices may have. */
+static void list_choices(struct searcher *z)
+{
+    uint8_t group = (uint8_t)z->o->group;
+    z->measured = (struct choice){2, group ? group : 64};
+    for (size_t i = 0; i < N_CHOICES; i++)
+        if (!group || choices[i].group == group || choices[i].bits == 8)
+            z->choice[z->n_choices++] = choices[i];
+}
+
 static bool alloc_all(struct searcher *z)
 {
     size_t all = (size_t)z->m->n_layer * LAYER_MATS, rows = 0, packed = 0;
@@ -277,6 +303,7 @@ static bool alloc_all(struct searcher *z)
     z->place = calloc(all, sizeof *z->place);
     z->r->matrix = calloc(all, sizeof *z->r->matrix);
     z->r->n_layer = z->m->n_layer;
+    z->r->group = z->o->group;
     if (!z->item || !z->place || !z->r->matrix)
         return false;
     for (size_t i = 0; i < all; i++) {
@@ -289,7 +316,7 @@ static bool alloc_all(struct searcher *z)
         rows = larger(rows, tft_panel_rows(w->rows));
         if (numbers < (uint64_t)w->rows * w->cols)
             numbers = (uint64_t)w->rows * w->cols;
-        packed = larger(packed, matrix_bytes(z, w, choices[FEWEST]));
+        packed = larger(packed, matrix_bytes(w, z->measured));
     }
     z->rows = array_alloc(sizeof *z->rows, numbers, 1, 1);
     z->panels = tft_port_alloc(packed, 64);
@@ -301,6 +328,7 @@ static bool alloc_all(struct searcher *z)
 static void prepare(struct searcher *z)
 {
     const struct bits_search_opts *o = z->o;
+    list_choices(z);
     divergence_open(&z->d, z->m,
                     &(struct divergence_opts){.text = o->text,
                                               .n_windows = o->n_windows,
@@ -381,36 +409,56 @@ static bool append(char *text, size_t size, const char *part)
     return (size_t)snprintf(text + n, size - n, "%s", part) < size - n;
 }
 
-/* The bits of most matrices. */
-static uint8_t usual_bits(const struct bits_search *r)
+static bool is_same(const struct bits_found *a, const struct bits_found *b)
 {
-    size_t count[9] = {0};
-    uint8_t best = 8;
-    for (size_t i = 0; i < (size_t)r->n_layer * LAYER_MATS; i++)
-        count[r->matrix[i].bits] += r->matrix[i].there;
-    for (uint8_t b = 2; b < 8; b++)
-        best = count[b] > count[best] ? b : best;
-    return best;
+    return a->bits == b->bits && a->group == b->group;
+}
+
+/* The matrix whose bits and group most matrices have. */
+static const struct bits_found *usual_of(const struct bits_search *r)
+{
+    size_t n = (size_t)r->n_layer * LAYER_MATS, most = 0;
+    const struct bits_found *usual = &r->matrix[0];
+    for (size_t i = 0; i < n; i++) {
+        size_t count = 0;
+        for (size_t k = i; k < n && r->matrix[i].there; k++)
+            count += r->matrix[k].there && is_same(&r->matrix[i], &r->matrix[k]);
+        if (count > most) {
+            most = count;
+            usual = &r->matrix[i];
+        }
+    }
+    return usual;
+}
+
+/* "4", or "4g64" if groups were chosen. */
+static int print_bits(char *to, size_t size, const struct bits_search *r,
+                      const struct bits_found *found)
+{
+    if (r->group || found->bits == 8)
+        return snprintf(to, size, "%u", found->bits);
+    return snprintf(to, size, "%ug%u", found->bits, found->group);
 }
 
 bool bits_search_text(const struct bits_search *r, char *text, size_t size)
 {
     char part[64];
-    uint8_t usual = usual_bits(r);
-    bool fits = (size_t)snprintf(text, size, "%u", usual) < size;
+    const struct bits_found *usual = usual_of(r);
+    bool fits = (size_t)print_bits(text, size, r, usual) < size;
     for (uint32_t i = 0; i < LAYER_MATS; i++)
         for (uint32_t l = 0, end; l < r->n_layer; l = end) {
             const struct bits_found *found = &r->matrix[l * LAYER_MATS + i];
             for (end = l + 1;
-                 end < r->n_layer && r->matrix[end * LAYER_MATS + i].bits == found->bits;)
+                 end < r->n_layer && is_same(&r->matrix[end * LAYER_MATS + i], found);)
                 end++;
-            if (found->bits == usual || !found->there)
+            if (is_same(found, usual) || !found->there)
                 continue;
             int n = snprintf(part, sizeof part, ",%u", l);
             if (end > l + 1)
                 n += snprintf(part + n, sizeof part - (size_t)n, "-%u", end - 1);
-            snprintf(part + n, sizeof part - (size_t)n, ".%s=%u", quantize_matrix_name((int)i),
-                     found->bits);
+            n += snprintf(part + n, sizeof part - (size_t)n, ".%s=",
+                          quantize_matrix_name((int)i));
+            print_bits(part + n, sizeof part - (size_t)n, r, found);
             fits = fits && append(text, size, part);
         }
     return fits;
