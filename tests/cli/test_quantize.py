@@ -466,6 +466,24 @@ class Quantize(Case):
                      [("--bits=4g32",), ("--bits=4", "--group=32")]]
             self.assertEqual(*files)
 
+    def test_groups_without_an_option(self):
+        """64, or 32 where that takes no more bytes, because of padding."""
+        def matrices(*args, **settings):
+            model = self.quantized("--bits=4", *args, model=self.toy(endless=1, **settings))
+            return {t["name"]: t for t in self.json("inspect", model)["tensors"]
+                    if t["type"].startswith("int4")}
+
+        kinds = set()
+        for settings in {}, {"wide": 1}:
+            own, fine, usual = (matrices(*args, **settings)
+                                for args in [(), ("--group=32",), ("--group=64",)])
+            self.assertEqual(len(own), 14)
+            for name, t in own.items():
+                less = fine[name]["bytes"] <= usual[name]["bytes"]
+                self.assertEqual(t, (fine if less else usual)[name] | {"offset": t["offset"]})
+                kinds.add(t["type"])
+        self.assertEqual(kinds, {"int4 g32", "int4 g64"})
+
     def test_search_for_bits_of_weights(self):
         budget = ["--bits-search=5.5", "--group=32", "--calib-window=64"]
         found = self.json(*self.arguments(*budget))["bits_search"]

@@ -26,7 +26,7 @@ static const struct cli_option options[] = {
      "\"4,attn_v=8,0-3.ffn_down=8\"; with a group size, like \"4g32\""},
     {0, "group", CLI_COUNT, &opt.group, "N",
      "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale (default 64; 32 where the "
-     "codes of a Q4_0 file are kept)"},
+     "codes of a Q4_0 file are kept, or where padding makes 64 larger)"},
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
      "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
      "nearest, or to nearest after scaling weights of large inputs (awq)"},

@@ -317,7 +317,7 @@ static struct quantize_opts opts_of(struct job *j)
         .prefix_type = job_prefix_type(j),
         .group = o->group         ? o->group
                  : keeps_codes(j) ? 32
-                                  : 64,
+                                  : 0, /* job/bits.h chooses */
         .rounding = (enum quantize_rounding)o->rounding,
         .kv = kv_fisher_wanted(o->kv) ? NULL : o->kv, /* job/fisher.h sets it later */
         .n_threads = o->n_threads,

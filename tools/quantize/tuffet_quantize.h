@@ -102,7 +102,8 @@ struct tft_quantize_opts {
                                 group, within "4.25" bits of a weight or "700MB" in all; NULL: no
                                 search */
     uint32_t group;          /* weights of 2 to 4 bits that share a scale: 32, 64 or 128; 0: 64, and
-                                32 where the codes of a Q4_0 file are kept */
+                                32 where the codes of a Q4_0 file are kept, or where 64 would take
+                                more bytes */
     enum tft_quantize_rounding rounding;
 
     /* the activations */

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simd/low_panel.h"
 #include "tools/quantize/job/made.h"
+#include "tools/quantize/measure/layers.h"
 #include "tools/quantize/quantize.h"
+#include "weights/format.h"
 
 /* ---- given bits */
 
@@ -23,6 +26,24 @@ static bool take_bits(const char *p, size_t n, uint32_t *bits, uint32_t *group)
     if (*p++ != 'g' || *bits == 8 || !job_take_number(&p, group))
         return false;
     return p == end && is_group(*group);
+}
+
+static size_t panel_bytes(const struct tft_mat *w, uint32_t bits, uint32_t group)
+{
+    return tft_low_panel(tft_format_low(bits, group)->low, tft_panel_cols(w->cols));
+}
+
+/* Groups of 32 in place of 64 where they take no more bytes: rows of 288 are five groups of 64 with
+   padding, and nine of 32. */
+static void choose_groups(const struct tft_model *m, struct job_bits b)
+{
+    for (uint32_t i = 0; i < m->n_layer * LAYER_MATS; i++) {
+        const struct tft_linear *l = layers_linear(&m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS));
+        if (l && b.bits[i] < 8 && !b.groups[i])
+            b.groups[i] = panel_bytes(&l->w, b.bits[i], 32) <= panel_bytes(&l->w, b.bits[i], 64)
+                              ? 32
+                              : 64;
+    }
 }
 
 /* Parses one item of the list, the n bytes at p: "4", or layers, a matrix, or both with a dot
@@ -75,6 +96,8 @@ enum tft_status job_bits_choose(struct job *j, const struct quantize_opts *o, st
         b.bits[i] = b.bits[i - (size_t)own * LAYER_MATS]; /* later rounds have the same weights */
         b.groups[i] = b.groups[i - (size_t)own * LAYER_MATS];
     }
+    if (status == TFT_OK)
+        choose_groups(j->m, b);
     bool few = j->o->bits_search || quantize_low_bits(o, 0, n_layer);
     if (status == TFT_OK && o->per_tensor && few)
         return job_misuse(
