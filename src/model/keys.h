@@ -120,6 +120,10 @@ enum { TFT_PACKED_ALIGNMENT = 64 };
 /* string: "int8 per channel" or "int8 per tensor" */
 #define TFT_KEY_WEIGHTS "tuffet.weights"
 
+/* f32[] per tensor, in the order of the file, optional: the loss in nats a token that the search
+   for bits expects of rounding this matrix to its codes; 0: none */
+#define TFT_KEY_WEIGHT_NATS "tuffet.weights.nats"
+
 /* u32: block size of the rotation of V and O that is in the weights; 0: none */
 #define TFT_KEY_ROTATE_VALUES "tuffet.rotate.values"
 

@@ -497,11 +497,36 @@ class Quantize(Case):
             self.assertEqual(kinds[m["name"] + ".weight"],
                              "I8" if m["bits"] == 8 else f"int{m['bits']} g32")
         by_hand = ["--bits", found["as"], *budget[1:]]
-        self.assertEqual(self.read(self.quantized(*by_hand, out="out-by-hand")), self.read(model))
+        hand = self.json("inspect", self.quantized(*by_hand, out="out-by-hand"))
+        facts = self.json("inspect", model)
+        self.assertEqual(hand["values"]["tuffet.checksum"], facts["values"]["tuffet.checksum"])
+        # the file tells the expected loss of each matrix, which inspect shows
+        self.assertFalse([t for t in hand["tensors"] if "nats" in t])
+        nats = {t["name"]: t.get("nats", 0) for t in facts["tensors"]}
+        for m in found["matrices"]:
+            self.assertAlmostEqual(nats.pop(m["name"] + ".weight"), m["cost"],
+                                   delta=1e-4 * m["cost"])
+            self.assertEqual(m["cost"] > 0, m["bits"] < 8)
+        self.assertFalse(any(nats.values()))
+        first = max(found["matrices"], key=lambda m: m["cost"])
+        self.assertRegex(self.tuffet("inspect", model).decode(),
+                         rf"\nrounding +[0-9.e-]+ nats expected: {first['name']}\.weight [0-9.]+")
+        self.assertRegex(self.tuffet("inspect", model, "--tensors").decode(),
+                         rf" {first['name']}\.weight  [0-9.e-]+ nats\n")
         said = subprocess.run([*TUFFET, *self.arguments(*budget, out="out-said")],
                               capture_output=True, text=True, check=True).stderr
         self.assertIn(f"bits each in the layers: --bits {found['as']}\n", said)
         self.assertEqual(self.left(), ["out", "out-by-hand", "out-said"])
+
+    def test_losses_of_matrices_beside_new_tensors(self):
+        """A file that is written once more, with tensors of a named prefix, keeps the losses."""
+        search = ["--bits-search=5.5", "--calib-window=64"]
+        plain, more = (
+            {t["name"]: t["nats"] for t in self.json("inspect", model)["tensors"] if "nats" in t}
+            for model in [self.quantized(*search), self.quantized(
+                *search, "--intact-system=Be brief", "--template=chatml", out="out-more")])
+        self.assertTrue(plain)
+        self.assertEqual(plain, more)
 
     def test_search_for_bits_within_bytes(self):
         """The file is as small as the budget says, and nearly as large."""

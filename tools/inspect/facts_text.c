@@ -1,5 +1,6 @@
 /* The facts as text. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,10 +144,47 @@ static void show_rotation(const struct facts *f)
     puts(f->rotate_values || f->rotate_down || f->rotate_residual ? "" : "none");
 }
 
+enum { NATS_SHOWN = 4 };
+
+/* The tensor with the largest loss after tensor `last`, of equal ones the first; n_tensor: none. */
+static size_t next_loss(const struct tft_source *s, size_t last)
+{
+    size_t n = s->n_tensor, next = n;
+    double below = last < n ? tensors_nats(s, last) : (double)INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        double nats = tensors_nats(s, i);
+        bool after = nats < below || (nats == below && i > last);
+        if (nats > 0 && after && (next == n || nats > tensors_nats(s, next)))
+            next = i;
+    }
+    return next;
+}
+
+/* What the search for bits measured. */
+static void show_rounding(const struct facts *f)
+{
+    size_t n = f->s.n_tensor, at = next_loss(&f->s, n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += tensors_nats(&f->s, i);
+    if (at == n)
+        return;
+    put_label("rounding");
+    printf("%.2g nats expected:", sum);
+    for (int i = 0; i < NATS_SHOWN && at < n; i++, at = next_loss(&f->s, at)) {
+        struct tft_str name = f->s.tensor[at].name;
+        fputs(i ? ", " : " ", stdout);
+        cli_put_escaped(stdout, name.p, name.n);
+        printf(" %.2g", tensors_nats(&f->s, at));
+    }
+    puts(at < n ? ", ..." : "");
+}
+
 static void show_quantized(const struct facts *f)
 {
     if (f->weights_are.n)
         show_str("weights", f->weights_are);
+    show_rounding(f);
     put_label("inputs");
     printf("%" PRIu64 " static, %" PRIu64 " per token\n", f->inputs[TFT_RANGE_STATIC],
            f->inputs[TFT_RANGE_TOKEN]);

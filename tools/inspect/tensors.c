@@ -1,6 +1,7 @@
 #include "tensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,16 @@ static const char *type_of(const struct tft_source *s, size_t i, char name[TENSO
     return name;
 }
 
+double tensors_nats(const struct tft_source *s, size_t i)
+{
+    const struct tft_value *v = tft_source_value(s, TFT_KEY_WEIGHT_NATS);
+    double nats = 0;
+    return v && v->is_array && v->n == s->n_tensor && tft_value_real(v, i, &nats) && nats > 0 &&
+                   isfinite(nats)
+               ? nats
+               : 0;
+}
+
 void tensors_print(const struct tft_source *s)
 {
     printf("%-9s %-24s %12s %14s  %s\n", "type", "shape", "bytes", "offset", "name");
@@ -42,6 +53,8 @@ void tensors_print(const struct tft_source *s)
         printf("%-9s %-24s %12" PRIu64 " %14" PRIu64 "  ", type_of(s, i, type), shape, t->bytes,
                tft_source_offset(s, t->data));
         cli_put_escaped(stdout, t->name.p, t->name.n);
+        if (tensors_nats(s, i) > 0)
+            printf("  %.2g nats", tensors_nats(s, i));
         putchar('\n');
     }
 }
@@ -57,8 +70,11 @@ void tensors_print_json(const struct tft_source *s)
         printf(",\"type\":\"%s\",\"shape\":", type_of(s, i, type));
         for (uint32_t d = 0; d < t->n_dims; d++)
             printf("%c%" PRIu64, d ? ',' : '[', t->ne[d]);
-        printf("],\"bytes\":%" PRIu64 ",\"offset\":%" PRIu64 "}", t->bytes,
+        printf("],\"bytes\":%" PRIu64 ",\"offset\":%" PRIu64, t->bytes,
                tft_source_offset(s, t->data));
+        if (tensors_nats(s, i) > 0)
+            printf(",\"nats\":%.6g", tensors_nats(s, i));
+        putchar('}');
     }
     putchar(']');
 }

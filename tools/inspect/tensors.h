@@ -4,6 +4,10 @@
 
 #include "file/file.h"
 
+/* The loss in nats a token that the search for bits expects of the codes of tensor i; 0: none, or
+   the file does not tell. */
+double tensors_nats(const struct tft_source *s, size_t i);
+
 /* A line for each tensor. */
 void tensors_print(const struct tft_source *s);
 

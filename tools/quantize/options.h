@@ -45,6 +45,8 @@ struct quantize_opts {
                               (low_bits.h), or 8; NULL: all have 8 */
     uint32_t group;        /* 2 to 4 bits: weights that share a scale and a zero; */
     const uint8_t *groups; /* [n_layer, LAYER_MATS] those of each matrix; NULL: `group` for all */
+    const float *nats;     /* [n_layer, LAYER_MATS] loss of rounding each matrix that the search for
+                              bits expects, for the file; NULL: unknown */
     enum quantize_rounding rounding; /* of weights of 2 to 4 bits */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */

@@ -106,6 +106,7 @@ static enum tft_status make(struct quantize_run *run)
     job_enter(j, JOB_BITS);
     if (status == TFT_OK)
         status = job_bits_run(j, &run->o, run->matrix_bits, &run->bits);
+    run->o.nats = run->bits.matrix ? run->matrix_bits.nats : NULL;
     job_enter(j, JOB_QUANTIZE);
     if (status == TFT_OK)
         status = convert(run);
@@ -333,7 +334,9 @@ static enum tft_status apply_options(struct quantize_run *run)
     run->range = malloc(tft_model_inputs(run->m) * sizeof *run->range);
     run->matrix_bits.bits = calloc(run->m->n_layer, LAYER_MATS);
     run->matrix_bits.groups = calloc(run->m->n_layer, LAYER_MATS);
-    if (!run->range || !run->matrix_bits.bits || !run->matrix_bits.groups)
+    run->matrix_bits.nats = calloc(run->m->n_layer, LAYER_MATS * sizeof *run->matrix_bits.nats);
+    if (!run->range || !run->matrix_bits.bits || !run->matrix_bits.groups ||
+        !run->matrix_bits.nats)
         return job_no_memory(j);
     run->o = opts_of(j);
     run->o.bits = run->matrix_bits.bits;
@@ -481,6 +484,7 @@ void quantize_run_free(struct quantize_run *run)
     free(run->range);
     free(run->matrix_bits.bits);
     free(run->matrix_bits.groups);
+    free(run->matrix_bits.nats);
     tft_model_close(run->runs);
     job_close(&run->job);
 }

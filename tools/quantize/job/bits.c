@@ -201,6 +201,7 @@ enum tft_status job_bits_run(struct job *j, const struct quantize_opts *o, struc
     for (size_t i = 0; status == TFT_OK && i < (size_t)r->n_layer * LAYER_MATS; i++) {
         b.bits[i] = r->matrix[i].bits;
         b.groups[i] = r->matrix[i].group;
+        b.nats[i] = (float)r->matrix[i].cost;
     }
     return status;
 }

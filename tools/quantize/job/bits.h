@@ -13,6 +13,7 @@ enum tft_status job_bits_check(struct job *j);
 /* [n_layer, LAYER_MATS] of quantize_opts. */
 struct job_bits {
     uint8_t *bits, *groups;
+    float *nats;
 };
 
 /* Sets b, which is in o, from the options. */

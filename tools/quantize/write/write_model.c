@@ -155,6 +155,8 @@ static void describe_panels(struct model_writer *f, const char *fmt, unsigned la
                          w->experts};
     if (low && f->codes)
         f->codes[f->n_tensors] = pack_low_key(low);
+    if (low && f->nats && f->o->nats)
+        f->nats[f->n_tensors] = f->o->nats[f->layer * LAYER_MATS + (uint32_t)which];
     describe(f, TFT_I8, w->experts ? 3 : 2, panels, fmt, layer, ".weight");
 }
 
@@ -574,12 +576,16 @@ static void put_weights(struct model_writer *f)
 
 void write_start_pass(struct model_writer *f, enum write_pass pass)
 {
-    if (pass == WRITE_DESCRIPTIONS)
+    if (pass == WRITE_DESCRIPTIONS) {
         f->codes = calloc(f->n_tensors + 1, sizeof *f->codes);
-    if (pass == WRITE_DESCRIPTIONS && !f->codes)
+        f->nats = calloc(f->n_tensors + 1, sizeof *f->nats);
+    }
+    if (pass == WRITE_DESCRIPTIONS && (!f->codes || !f->nats))
         tft_fail(f->bad, TFT_ERR_NOMEM, "%s: out of memory to write the model", f->m->source.name);
     if (pass == WRITE_DATA && f->codes && quantize_low_bits(f->o, 0, f->m->n_layer))
         tft_gguf_fill_array(f->w, f->codes_place, TFT_VALUE_I32, f->codes, f->n_tensors);
+    if (pass == WRITE_DATA && f->nats && f->o->nats)
+        tft_gguf_fill_array(f->w, f->nats_place, TFT_VALUE_F32, f->nats, f->n_tensors);
     f->pass = pass;
     f->n_tensors = 0;
 }
@@ -607,6 +613,9 @@ void write_values(struct model_writer *f)
     if (quantize_low_bits(o, 0, f->m->n_layer))
         f->codes_place =
             tft_gguf_put_array_later(f->w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, f->n_tensors);
+    if (o->nats)
+        f->nats_place =
+            tft_gguf_put_array_later(f->w, TFT_KEY_WEIGHT_NATS, TFT_VALUE_F32, f->n_tensors);
     tft_gguf_put_u32(f->w, TFT_KEY_HADAMARD, quantize_down_block(f->m, o));
 
     if (o->kv)
@@ -698,6 +707,7 @@ void write_close(struct model_writer *f, struct tft_new_file **temp)
     free(f->rows);
     free(f->panel);
     free(f->codes);
+    free(f->nats);
     for (int i = 0; i < LAYER_MATS; i++) {
         free(f->scale[i]);
         free(f->rowsum[i]);

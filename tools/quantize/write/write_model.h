@@ -24,7 +24,8 @@ struct model_writer {
     struct tft_gguf_writer *w;
     enum write_pass pass;        /* set by write_start_pass */
     size_t n_tensors;            /* tensors of this pass so far */
-    int32_t *codes;              /* [n_tensors] TFT_KEY_WEIGHT_CODES, from the first pass on */
+    int32_t *codes;              /* [n_tensors] TFT_KEY_WEIGHT_CODES, from the second pass on */
+    float *nats;                 /* [n_tensors] likewise TFT_KEY_WEIGHT_NATS */
     const int32_t *value_order;  /* [G, E] of the current layer, or NULL */
     bool in_layer;               /* matrices of layers can have few bits, ... */
     uint32_t layer;              /* ... of this one */
@@ -36,7 +37,8 @@ struct model_writer {
     float *scale[LAYER_MATS];    /* [most rows, padded] of each matrix of the layer */
     int32_t *rowsum[LAYER_MATS]; /* likewise */
     /* offsets in the file of the arrays that write_inputs fills */
-    uint64_t scale_place, zero_place, range_place, error_place, ends_place, codes_place;
+    uint64_t scale_place, zero_place, range_place, error_place, ends_place, codes_place,
+        nats_place;
 };
 
 /* value_order: as in struct kv_calibration. Failures, here and below, go to *bad, which may hold an
