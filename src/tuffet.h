@@ -43,7 +43,14 @@
  *     means the default, so `struct tft_model_opts o = { sizeof o };` is all defaults, and so is a
  *     NULL pointer to options. A program built with a newer header may run with this library:
  *     fields that the library does not know must be zero, or the call returns TFT_ERR_ARG. The
- *     library sets such fields to zero in structs that it fills.
+ *     library sets such fields to zero in structs that it fills. A struct that the library makes,
+ *     such as tft_chat_event, has the size that the library knows: later fields are not there.
+ *   - Structs without `size` that may grow, such as elements of arrays, end with `reserved`. The
+ *     caller sets it to zero: name the other fields, as in { .n = 1 }. If it is not zero, a call
+ *     returns TFT_ERR_ARG, and tft_sample -1. The library sets it to zero in structs that it fills.
+ *   - A later version with the same soname may add functions, fields and values of enums
+ *     (docs/embedding.md, "What may change"). So a `switch` over a value that the library returns
+ *     needs a default.
  *   - Text is UTF-8: bytes and a length, without a NUL at the end.
  *   - Threads: a model never changes once it is open. Any number of threads may call the functions
  *     that take a `const struct tft_model *`, and any number of sessions may share the model. Use a
@@ -104,9 +111,8 @@ struct tft_error {
     enum tft_status code;
     int os;          /* errno of the system call that failed, or 0 */
     uint64_t offset; /* TFT_ERR_FORMAT: the byte of the file where reading stopped */
-    char msg[256];   /* one line: the file, the place in it, the fault. NUL at the end, no newline.
-                        */
-    uint64_t reserved[4]; /* for later versions; 0 on failure */
+    char msg[256];   /* one line: the file, the place in it, the fault; a NUL, no newline */
+    uint64_t reserved[4]; /* for later versions: set to zero on failure */
 };
 
 /* Names a status in a constant English phrase, never NULL. */
@@ -480,7 +486,8 @@ TFT_API void tft_lora_close(struct tft_lora *lora);
 
 struct tft_lora_use {
     const struct tft_lora *lora;
-    float scale; /* 1: as trained; 0: as if it were not there */
+    float scale;          /* 1: as trained; 0: as if it were not there */
+    uint64_t reserved[2]; /* for later versions: zero */
 };
 
 /* ------------------------------------------------------------------------------------- sessions */
@@ -811,6 +818,7 @@ struct tft_ends {
    layers of the session: a device does not count.
 
    Counting reads each of these bytes once more, which takes little time beside the products, and a
+    uint64_t reserved[2]; /* for later versions: set to zero */
    cache line of memory for each thread. Counts are the same on every CPU, with any number of
    threads. Unlike results they depend on how the tokens were fed. If only some tokens of a pass
    keep logits or hidden vectors, the head and the last layers compute only these tokens, except in
@@ -882,6 +890,7 @@ struct tft_step {
    sessions or tokens. TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m,
                                        const struct tft_batch_opts *opts, struct tft_error *err);
+    uint64_t reserved[2];   /* for later versions: zero */
 
 /* b may be NULL. */
 TFT_API void tft_batch_close(struct tft_batch *b);
@@ -994,6 +1003,7 @@ struct tft_text_tokens {
    scores of the classifier; of yes and no (Qwen3-Reranker), their probabilities. n may be 0.
    Allocates nothing.
 
+    uint64_t reserved[2]; /* for later versions: zero */
    All texts are checked first: after TFT_ERR_ARG and TFT_ERR_FULL nothing has been computed. After
    other errors, the contents of out are not defined. TFT_ERR_ARG: a text without tokens, a token
    outside the vocabulary, a type that the model does not know. TFT_ERR_FULL: a text of more than
@@ -1251,7 +1261,7 @@ struct tft_sampler {
     float mirostat_mu;    /* state of mirostat, which changes it; 0: before the first token */
     uint32_t min_tokens;  /* how many tokens must come before one that ends generation: each chosen
                              token lowers it. UINT32_MAX: it stays */
-    uint64_t reserved[1]; /* for later versions: zero */
+    uint64_t reserved[4]; /* for later versions: zero */
 };
 
 /* Chooses the next token from the logits of the session's last call; -1 if there are none, as for
@@ -1297,6 +1307,7 @@ TFT_API enum tft_status tft_score(const struct tft_session *s, const int32_t *ne
 
 #ifdef __cplusplus
 }
+    uint64_t reserved[2]; /* for later versions: set to zero */
 #endif
 
 #endif

@@ -35,3 +35,15 @@ void tft_options_give(void *to, const void *out, size_t size)
     if (n > size)
         memset((unsigned char *)to + size, 0, n - size);
 }
+
+enum tft_status tft_options_reserved(const uint64_t *reserved, size_t size, const char *name,
+                                     struct tft_error *err)
+{
+    for (size_t i = 0; i < size / sizeof *reserved; i++)
+        if (reserved[i])
+            return tft_fail(err, TFT_ERR_ARG,
+                            "struct %s: reserved[%zu] is not 0: an option that this library, "
+                            "version %s, does not know",
+                            name, i, tft_version());
+    return TFT_OK;
+}

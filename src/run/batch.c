@@ -221,16 +221,17 @@ static void run_seqs(struct tft_batch *b)
 
 /* --------------------------------------------------------------------------------------- a step */
 
-/* Why steps[i] is refused; NULL: it is not. */
-static const char *misuse(const struct tft_batch *b, const struct tft_step *steps, size_t n,
-                          size_t i)
+/* A step that is refused leaves its session as it was. */
+static enum tft_status check_step(const struct tft_batch *b, const struct tft_step *steps,
+                                  size_t n, size_t i)
 {
+    struct tft_error *err = &steps[i].session->error;
     if (steps[i].session->m != b->m)
-        return "the session is of another model than the batch";
+        return tft_fail(err, TFT_ERR_ARG, "the session is of another model than the batch");
     for (size_t k = 0; k < n; k++)
         if (k != i && steps[k].session == steps[i].session)
-            return "the session is in two steps";
-    return NULL;
+            return tft_fail(err, TFT_ERR_ARG, "the session is in two steps");
+    return tft_options_reserved(steps[i].reserved, sizeof steps[i].reserved, "tft_step", err);
 }
 
 /* alone: the call has no other step. */
@@ -255,10 +256,8 @@ enum tft_status tft_step(struct tft_batch *b, struct tft_step *steps, size_t n)
 {
     enum tft_status status = TFT_OK;
     for (size_t i = 0; i < n; i++) {
-        const char *wrong = misuse(b, steps, n, i);
-        if (wrong)
-            steps[i].status = tft_fail(&steps[i].session->error, TFT_ERR_ARG, "%s", wrong);
-        else
+        steps[i].status = check_step(b, steps, n, i);
+        if (steps[i].status == TFT_OK)
             take_step(b, &steps[i], n == 1);
     }
     run_seqs(b);

@@ -244,6 +244,9 @@ static enum tft_status check_text(struct tft_embedder *e, const struct tft_text_
                                   size_t i)
 {
     const struct tft_model *m = e->m;
+    if (tft_options_reserved(text->reserved, sizeof text->reserved, "tft_text_tokens",
+                             &e->error) != TFT_OK)
+        return TFT_ERR_ARG;
     if (!text->n)
         return tft_fail(&e->error, TFT_ERR_ARG, "text %zu has no tokens", i);
     if (text->n > e->max_text)

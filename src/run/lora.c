@@ -4,6 +4,7 @@
 
 #include "base/crc32.h"
 #include "base/error.h"
+#include "base/options.h"
 
 enum tft_status tft_session_loras_check(const struct tft_model *m, const struct tft_session_opts *o,
                                         struct tft_error *err)
@@ -12,6 +13,10 @@ enum tft_status tft_session_loras_check(const struct tft_model *m, const struct 
         return tft_fail(err, TFT_ERR_ARG, "n_loras is %u, and loras is NULL", o->n_loras);
     for (uint32_t i = 0; i < o->n_loras; i++) {
         const struct tft_lora_use *use = &o->loras[i];
+        enum tft_status status =
+            tft_options_reserved(use->reserved, sizeof use->reserved, "tft_lora_use", err);
+        if (status != TFT_OK)
+            return status;
         if (!use->lora || use->lora->m != m)
             return tft_fail(err, TFT_ERR_ARG, "%s: adapter %u was opened for another model",
                             m->source.name, i);

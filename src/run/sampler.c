@@ -136,8 +136,7 @@ struct tft_asked tft_sampler_asks(const struct tft_sampler *z, const struct tft_
 
 static bool is_valid(const struct tft_sampler *z, const struct tft_session *s)
 {
-    static const uint64_t zeros[sizeof z->reserved / sizeof *z->reserved];
-    return memcmp(z->reserved, zeros, sizeof zeros) == 0 &&
+    return tft_options_reserved(z->reserved, sizeof z->reserved, "tft_sampler", NULL) == TFT_OK &&
            !(z->grammar && tft_grammar_vocab(z->grammar) != s->m->n_vocab);
 }
 

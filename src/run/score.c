@@ -17,8 +17,8 @@ static struct tft_token_score score(const float *logits, uint32_t n, int32_t tok
         }
     for (uint32_t i = 0; i < n; i++)
         sum += tft_exp((double)logits[i] - max);
-    return (struct tft_token_score){(double)logits[token] - (tft_log(sum) + max),
-                                    best == (uint32_t)token};
+    return (struct tft_token_score){.logprob = (double)logits[token] - (tft_log(sum) + max),
+                                    .likeliest = best == (uint32_t)token};
 }
 
 struct scoring {

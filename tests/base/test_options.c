@@ -91,6 +91,27 @@ static void what_is_filled(void **state)
         assert_int_equal(newer.more[i], 0);
 }
 
+/* Structs without a size have fields for later versions. */
+static void what_is_reserved_must_be_zero(void **state)
+{
+    (void)state;
+    uint64_t reserved[3] = {0};
+    struct tft_error err = {0};
+    assert_int_equal(tft_options_reserved(reserved, sizeof reserved, "own", &err), TFT_OK);
+    for (size_t i = 0; i < 3; i++) {
+        char want[120];
+        reserved[i] = 1ull << (31 * i);
+        snprintf(want, sizeof want,
+                 "struct own: reserved[%zu] is not 0: an option that this library, version %s, "
+                 "does not know",
+                 i, tft_version());
+        assert_int_equal(tft_options_reserved(reserved, sizeof reserved, "own", &err), TFT_ERR_ARG);
+        assert_string_equal(err.msg, want);
+        assert_int_equal(tft_options_reserved(reserved, sizeof reserved, "own", NULL), TFT_ERR_ARG);
+        reserved[i] = 0;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +119,7 @@ int main(void)
         cmocka_unit_test(what_a_newer_caller_has_must_be_zero),
         cmocka_unit_test(a_size_that_was_not_set),
         cmocka_unit_test(what_is_filled),
+        cmocka_unit_test(what_is_reserved_must_be_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -729,11 +729,11 @@ static void refused_texts(void **state)
     const struct {
         struct tft_text_tokens text;
         enum tft_status status;
-    } rows[] = {{{ids, NULL, 0}, TFT_ERR_ARG},
-                {{outside, NULL, 3}, TFT_ERR_ARG},
-                {{negative, NULL, 1}, TFT_ERR_ARG},
-                {{ids, type, 3}, TFT_ERR_ARG},
-                {{ids, NULL, 21}, TFT_ERR_FULL}};
+    } rows[] = {{{.ids = ids}, TFT_ERR_ARG},
+                {{.ids = outside, .n = 3}, TFT_ERR_ARG},
+                {{.ids = negative, .n = 1}, TFT_ERR_ARG},
+                {{.ids = ids, .types = type, .n = 3}, TFT_ERR_ARG},
+                {{.ids = ids, .n = 21}, TFT_ERR_FULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tft_text_tokens two[] = {texts[3], rows[i].text};
         out[0] = 7;
@@ -742,6 +742,10 @@ static void refused_texts(void **state)
         assert_non_null(strstr(tft_embedder_error(e)->msg, "text 1"));
         assert_true(out[0] == 7); /* nothing has been computed */
     }
+    struct tft_text_tokens newer[] = {texts[3], {.ids = ids, .n = 3, .reserved = {1}}};
+    assert_int_equal(tft_embed(e, newer, 2, out), TFT_ERR_ARG); /* an option of a later version */
+    assert_non_null(strstr(tft_embedder_error(e)->msg, "struct tft_text_tokens: reserved[0]"));
+    assert_true(out[0] == 7);
     assert_int_equal(tft_embed(e, texts, 0, out), TFT_OK);
     assert_int_equal(tft_embed(e, &texts[3], 1, out), TFT_OK);
     assert_int_equal(tft_embedder_error(e)->code, TFT_OK);
@@ -920,7 +924,8 @@ static int setup(void **state)
     size_t at = 0;
     toy_tokens(3, VOCAB, ids, ALL);
     for (int i = 0; i < TEXTS; at += lengths[i++])
-        texts[i] = (struct tft_text_tokens){ids + at, types + at, lengths[i]};
+        texts[i] = (struct tft_text_tokens){
+            .ids = ids + at, .types = types + at, .n = lengths[i]};
     for (size_t i = 0; i < ALL; i++)
         types[i] = i % 5 > 2;
     return !mkdtemp(folder);

@@ -321,6 +321,15 @@ static void errors(void **state)
     same(&p[3], "cancelled");
     assert_int_equal(tft_step(b, NULL, 0), TFT_OK);
 
+    struct tft_step newer[] = {{.session = p[0].joined, .tokens = words, .n = 1},
+                               {.session = p[4].joined, .tokens = words, .n = 1}};
+    newer[1].reserved[1] = 1; /* an option of a later version */
+    assert_int_equal(tft_step(b, newer, 2), TFT_ERR_ARG);
+    assert_int_equal(newer[0].status, TFT_OK);
+    assert_int_equal(newer[1].status, TFT_ERR_ARG);
+    assert_non_null(strstr(tft_session_error(p[4].joined)->msg, "struct tft_step: reserved[1]"));
+    same(&p[4], "reserved");
+
     struct tft_model *other = opened(written(&small));
     struct tft_session *s = session(other, (struct tft_session_opts){.capacity = 8});
     struct tft_step stranger = {.session = s, .tokens = words, .n = 1};

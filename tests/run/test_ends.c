@@ -173,7 +173,7 @@ static void nothing(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
-    struct tft_ends ends = {1, 1};
+    struct tft_ends ends = {.numbers = 1, .at_ends = 1, .reserved = {1, 1}};
     o.range = by_token;
     struct tft_model *m = opened(quantized(&toys[0], &o));
     toy_tokens(5, m->n_vocab, words, 2 * FED);
@@ -185,6 +185,7 @@ static void nothing(void **state)
     assert_int_equal(tft_prefill(s, words, FED), TFT_OK);
     assert_false(tft_session_ends(s, &ends));
     same(ends, (struct tft_ends){0});
+    assert_true(ends.reserved[0] == 0 && ends.reserved[1] == 0);
     tft_session_close(s);
     tft_model_close(m);
 

@@ -194,7 +194,8 @@ static void oracle_agrees(void **state)
     struct tft_model *m = opened(written(&floats));
     struct tft_lora *lora[2] = {lora_of(m, adapter("a.gguf", all_of_0, 2, NONE)),
                                 lora_of(m, adapter("b.gguf", some_of_1, 0, NONE))};
-    struct tft_lora_use use[2] = {{lora[0], 0.25f}, {lora[1], -0.1f}};
+    struct tft_lora_use use[2] = {{.lora = lora[0], .scale = 0.25f},
+                                  {.lora = lora[1], .scale = -0.1f}};
     size_t size;
     void *data = contents(in_folder("m.gguf"), &size);
     struct tft_source s;
@@ -241,7 +242,7 @@ static uint64_t hash(const char *path, const char *file, float scale, int thread
 {
     struct tft_model *m = opened(path);
     struct tft_lora *lora = lora_of(m, file);
-    struct tft_lora_use use = {lora, scale};
+    struct tft_lora_use use = {.lora = lora, .scale = scale};
     struct tft_session *s =
         session(m, (struct tft_session_opts){.n_threads = threads, .loras = &use, .n_loras = 1});
     toy_tokens(7, m->n_vocab, words, N);
@@ -286,8 +287,8 @@ static void codes(void **state)
     toy_tokens(7, toy.n_vocab, words, N);
     for (int i = 0; i < 2; i++) {
         lora[i] = lora_of(m[i], file);
-        struct tft_lora_use use = {lora[i],
-                                   0.02f}; /* as large as trained ones: noise stays small */
+        struct tft_lora_use use = {
+            .lora = lora[i], .scale = 0.02f}; /* as large as trained ones: noise stays small */
         s[i] = session(m[i], (struct tft_session_opts){.kv = "f32", .loras = &use, .n_loras = 1});
         feed(s[i], words, N, N);
     }
@@ -337,7 +338,8 @@ static size_t adaptable(const struct tft_model *m, char names[][96], const char 
 static void in_one_pass(const struct tft_model *m, const struct tft_lora *lora, int threads)
 {
     enum { ALL = 3, FIRST = 11 };
-    const struct tft_lora_use use[ALL] = {{lora, 0.05f}, {lora, 0}, {lora, -0.2f}};
+    const struct tft_lora_use use[ALL] = {
+        {.lora = lora, .scale = 0.05f}, {.lora = lora}, {.lora = lora, .scale = -0.2f}};
     struct tft_session *alone[ALL], *joined[ALL];
     struct tft_batch *batch;
     struct tft_step steps[ALL];
@@ -419,7 +421,7 @@ static void like_merged(const struct toy *given)
     print_message("%s: %zu tensors\n", toy.arch, n);
     if (n) {
         struct tft_lora *lora = lora_of(m, adapter("all.gguf", list, 2, NONE));
-        struct tft_lora_use use = {lora, scale};
+        struct tft_lora_use use = {.lora = lora, .scale = scale};
         struct tft_session *a = session(m, (struct tft_session_opts){.kv = "f32",
                                                                      .n_threads = 2,
                                                                      .loras = &use,
@@ -469,7 +471,7 @@ static void scale_0_is_none(void **state)
     (void)state;
     struct tft_model *m = opened(written(&floats));
     struct tft_lora *lora = lora_of(m, adapter("a.gguf", all_of_0, 2, NONE));
-    struct tft_lora_use none = {lora, 0}, one = {lora, 1};
+    struct tft_lora_use none = {.lora = lora}, one = {.lora = lora, .scale = 1};
     struct tft_session *plain = session(m, (struct tft_session_opts){0}),
                        *zero = session(m, (struct tft_session_opts){.loras = &none, .n_loras = 1}),
                        *with = session(m, (struct tft_session_opts){.loras = &one, .n_loras = 1});
@@ -551,11 +553,15 @@ static void refusals(void **state)
     assert_int_equal(tft_lora_open(&lora, m, in_folder("nothing"), &err), TFT_ERR_IO);
 
     lora = lora_of(m, adapter("a.gguf", q, 2, NONE));
-    struct tft_lora_use use = {lora, 1};
+    struct tft_lora_use use = {.lora = lora, .scale = 1};
     struct tft_session_opts o = {.size = sizeof o, .loras = &use, .n_loras = 1};
     struct tft_session *s;
     assert_int_equal(tft_session_open(&s, other, &o, &err), TFT_ERR_ARG);
     assert_non_null(strstr(err.msg, "another model"));
+    use.reserved[0] = 1; /* an option of a later version */
+    assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "struct tft_lora_use: reserved[0]"));
+    use.reserved[0] = 0;
     use.scale = NAN;
     assert_int_equal(tft_session_open(&s, m, &o, &err), TFT_ERR_ARG);
     o.loras = NULL;

@@ -63,7 +63,7 @@ static int open_lora(const struct tft_model *m, const char *text)
     free(path);
     if (status != TFT_OK)
         return cli_fail("--lora: %s", err.msg);
-    loras.use[loras.n] = (struct tft_lora_use){loras.lora[loras.n], scale};
+    loras.use[loras.n] = (struct tft_lora_use){.lora = loras.lora[loras.n], .scale = scale};
     loras.n++;
     return CLI_OK;
 }

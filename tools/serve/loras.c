@@ -25,7 +25,7 @@ void loras_put(const struct loras *l, struct tft_lora_use *use, struct tft_sessi
     o->n_loras = cli_loras(&open);
     o->loras = use;
     for (uint32_t i = 0; i < o->n_loras; i++)
-        use[i] = (struct tft_lora_use){open[i].lora, l->scale[i]};
+        use[i] = (struct tft_lora_use){.lora = open[i].lora, .scale = l->scale[i]};
 }
 
 /* ---- a list of scales */

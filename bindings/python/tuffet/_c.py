@@ -70,7 +70,7 @@ class tft_prefix_info(Structure):
 
 
 class tft_lora_use(Structure):
-    _fields_ = [("lora", c_void_p), ("scale", c_float)]
+    _fields_ = [("lora", c_void_p), ("scale", c_float), ("reserved", c_uint64 * 2)]
 
 
 class tft_session_opts(Structure):
@@ -84,7 +84,7 @@ class tft_session_opts(Structure):
 
 
 class tft_ends(Structure):
-    _fields_ = [("numbers", c_uint64), ("at_ends", c_uint64)]
+    _fields_ = [("numbers", c_uint64), ("at_ends", c_uint64), ("reserved", c_uint64 * 2)]
 
 
 class tft_batch_opts(Structure):
@@ -94,7 +94,7 @@ class tft_batch_opts(Structure):
 
 class tft_step(Structure):
     _fields_ = [("session", c_void_p), ("tokens", POINTER(c_int32)), ("n", c_size_t),
-                ("status", c_int)]
+                ("status", c_int), ("reserved", c_uint64 * 2)]
 
 
 class tft_embedder_opts(Structure):
@@ -109,7 +109,8 @@ class tft_embedder_info(Structure):
 
 
 class tft_text_tokens(Structure):
-    _fields_ = [("ids", POINTER(c_int32)), ("types", POINTER(c_uint8)), ("n", c_size_t)]
+    _fields_ = [("ids", POINTER(c_int32)), ("types", POINTER(c_uint8)), ("n", c_size_t),
+                ("reserved", c_uint64 * 2)]
 
 
 class tft_sampler_more(Structure):
@@ -125,7 +126,7 @@ class tft_sampler(Structure):
     _fields_ = [("temperature", c_float), ("top_k", c_int32), ("top_p", c_float),
                 ("min_p", c_float), ("repeat_penalty", c_float), ("repeat_last", c_int32),
                 ("seed", c_uint64), ("grammar", c_void_p), ("more", POINTER(tft_sampler_more)),
-                ("mirostat_mu", c_float), ("min_tokens", c_uint32), ("reserved", c_uint64 * 1)]
+                ("mirostat_mu", c_float), ("min_tokens", c_uint32), ("reserved", c_uint64 * 4)]
 
 
 class tft_choice(Structure):

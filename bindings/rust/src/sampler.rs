@@ -112,7 +112,7 @@ impl Sampler<'_> {
             more,
             mirostat_mu: self.mirostat_mu,
             min_tokens: self.min_tokens,
-            reserved: [0; 1],
+            reserved: [0; 4],
         })
     }
 

@@ -129,7 +129,7 @@ pub struct tft_sampler {
     pub more: *const tft_sampler_more,
     pub mirostat_mu: f32,
     pub min_tokens: u32,
-    pub reserved: [u64; 1],
+    pub reserved: [u64; 4],
 }
 
 #[repr(C)]

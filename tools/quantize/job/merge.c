@@ -51,7 +51,7 @@ static enum tft_status merge_with(struct job *j, const struct tft_model *m, stru
     enum tft_status status = TFT_OK;
     for (size_t i = 0; i < o->n_loras && status == TFT_OK; i++) {
         status = tft_lora_open(&lora[i], m, o->loras[i].path, j->err);
-        use[i] = (struct tft_lora_use){lora[i], o->loras[i].scale};
+        use[i] = (struct tft_lora_use){.lora = lora[i], .scale = o->loras[i].scale};
     }
     struct merge g = {.m = m, .use = use, .n = o->n_loras, .progress = job_progress, .user = j};
     return status == TFT_OK ? write_merged(j, &g, temp) : status;
