@@ -151,7 +151,7 @@ static void answer(const char *path, const char *ask, int n_passages)
 {
     struct tft_model *m = open_model(path);
     const char *jinja = tft_model_chat_template(m) ? tft_model_chat_template(m) : "";
-    struct tft_chat_message said = {"user", ask, strlen(ask)};
+    struct tft_chat_message said = {.role = "user", .text = ask, .n = strlen(ask)};
     struct tft_chat_input in = {sizeof in, .message = &said, .n_message = 1};
     struct tft_error err = {0};
     struct tft_chat_template *t = NULL;

@@ -11,8 +11,9 @@
  *      struct tft_chat_template *t;
  *      struct tft_chat_text text;
  *      struct tft_error err;
- *      struct tft_chat_message said[] = {{"system", "You are brief.", 14}, {"user", "Hello", 5}};
- *      struct tft_chat_input in = {sizeof in, said, 2};
+ *      struct tft_chat_message said[] = {{.role = "system", .text = "You are brief.", .n = 14},
+ *                                        {.role = "user", .text = "Hello", .n = 5}};
+ *      struct tft_chat_input in = {.size = sizeof in, .message = said, .n_message = 2};
  *
  *      const char *jinja = tft_model_chat_template(m);
  *      if (tft_chat_open(&t, jinja, strlen(jinja), &err) != TFT_OK ||
@@ -79,9 +80,10 @@ TFT_API bool tft_chat_takes_parts(const struct tft_chat_template *t);
 TFT_API const char *tft_chat_builtin(const char *name);
 
 struct tft_chat_message {
-    const char *role; /* "system", "user", "assistant", ... NUL at the end */
-    const char *text; /* [n] its content */
+    const char *role;     /* "system", "user", "assistant", ... NUL at the end */
+    const char *text;     /* [n] its content */
     size_t n;
+    uint64_t reserved[2]; /* for later versions: zero */
 };
 
 /* The input of a template. Without a value, the variables `messages`, `tools` and `documents` are
@@ -119,6 +121,7 @@ struct tft_chat_text {
     size_t n;
     struct tft_span *trusted; /* [n_trusted] the trusted parts, in order, without overlap */
     size_t n_trusted;
+    uint64_t reserved[2];     /* for later versions: zero */
 };
 
 /* Runs the template; the caller frees *out with tft_chat_text_free. A template may drop messages in
@@ -141,7 +144,7 @@ TFT_API enum tft_status tft_chat_render_for(struct tft_chat_text *out,
    developer and user that the text lacks; *result: of the other roles but assistant. SIZE_MAX:
    none. A message is there if all its text is, as it is or as a JSON string or value; white space
    does not count, nor do the switches /think, /no_think and /system_override, which templates
-   remove. */
+   remove. TFT_ERR_ARG: the JSON is not valid. TFT_ERR_FULL: a bound. TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_chat_dropped(size_t *said, size_t *result,
                                          const struct tft_chat_text *text,
                                          const struct tft_chat_input *in, struct tft_error *err);
@@ -164,8 +167,7 @@ TFT_API void tft_chat_text_free(struct tft_chat_text *t);
  * feed.
  *
  * *text_goes_on, if neither it nor ids is NULL, becomes true if the last token is text and not
- * special, for tft_text.started. TFT_ERR_FULL, TFT_ERR_NOMEM, TFT_ERR_UNSUPPORTED: as
- * tft_tokenize.
+ * special, for tft_text.started. Errors as tft_tokenize_spans.
  */
 TFT_API enum tft_status tft_chat_tokenize(const struct tft_chat_text *t, const struct tft_model *m,
                                           int32_t *ids, size_t cap, size_t *n, bool *text_goes_on);
@@ -264,6 +266,7 @@ enum tft_chat_event_kind {
 
 /* p is valid during the callback. No event splits a character. */
 struct tft_chat_event {
+    size_t size; /* of this struct in the library, which makes it */
     enum tft_chat_event_kind kind;
     size_t index;
     const char *p;

@@ -80,6 +80,7 @@ static inline void note(void *user, const struct tft_chat_event *e)
     static const char letters[] = "TCAE";
     struct transcript *t = user;
     char kind = letters[e->kind];
+    assert_int_equal(e->size, sizeof *e);
     assert_true(t->n + e->n + 8 < sizeof t->p);
     if (kind != t->kind || kind == 'C')
         t->n += (size_t)snprintf(t->p + t->n, 4, "%s%c:", t->n ? "|" : "", kind);

@@ -223,7 +223,8 @@ static void dropped_messages(void **state)
             fail_msg("%s: %d, %d of %s", rows[i].source, (int)said, (int)result, t.p);
         tft_chat_text_free(&t);
     }
-    const struct tft_chat_message message[] = {{"user", "aab", 3}, {"tool", "b\xff", 2}};
+    const struct tft_chat_message message[] = {{.role = "user", .text = "aab", .n = 3},
+                                               {.role = "tool", .text = "b\xff", .n = 2}};
     struct tft_chat_input in = {.size = sizeof in, .message = message, .n_message = 2};
     struct tft_chat_text t = {.p = (char[]){"aaab"}, .n = 4};
     size_t said, result;
@@ -233,6 +234,27 @@ static void dropped_messages(void **state)
     t = (struct tft_chat_text){.p = many, .n = sizeof many};
     in.max_steps = 100;
     assert_int_equal(tft_chat_dropped(&said, &result, &t, &in, NULL), TFT_ERR_FULL);
+}
+
+/* A setting of a later version would be ignored otherwise. */
+static void what_is_reserved_must_be_zero(void **state)
+{
+    (void)state;
+    struct tft_chat_message message[] = {{.role = "user", .text = "a", .n = 1},
+                                         {.role = "user", .text = "b", .n = 1, .reserved = {0, 1}}};
+    struct tft_chat_input in = {.size = sizeof in, .message = message, .n_message = 2};
+    struct tft_chat_text t;
+    struct tft_error err;
+    size_t said, result;
+    assert_int_equal(render(&t, "{{ messages }}", 14, &in, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "struct tft_chat_message: reserved[1]"));
+    message[1].reserved[1] = 0;
+    assert_int_equal(render(&t, "{{ messages }}", 14, &in, &err), TFT_OK);
+    assert_true(t.reserved[0] == 0 && t.reserved[1] == 0);
+    t.reserved[0] = 1;
+    assert_int_equal(tft_chat_dropped(&said, &result, &t, &in, &err), TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "struct tft_chat_text: reserved[0]"));
+    tft_chat_text_free(&t);
 }
 
 /* The text ends after the last message, which the model continues. */
@@ -352,7 +374,8 @@ static void additions_are_not_trusted(void **state)
 static void roles(void **state)
 {
     static const char source[] = "{% for m in messages %}{{ '<|' + m.role + '|>' }}{% endfor %}";
-    const struct tft_chat_message said[] = {{"user", "a", 1}, {"im_end", "b", 1}};
+    const struct tft_chat_message said[] = {{.role = "user", .text = "a", .n = 1},
+                                            {.role = "im_end", .text = "b", .n = 1}};
     struct tft_chat_input in = {.size = sizeof in, .message = said, .n_message = 2};
     struct tft_chat_text t;
     (void)state;
@@ -505,6 +528,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(additions_are_not_trusted),
         cmocka_unit_test(content_in_each_form),
         cmocka_unit_test(dropped_messages),
+        cmocka_unit_test(what_is_reserved_must_be_zero),
         cmocka_unit_test(continued_messages),
         cmocka_unit_test(bounds),     cmocka_unit_test(shared_templates),
     };

@@ -64,7 +64,8 @@ bool template_thinks(const struct template_format *f)
 /* Whether the template puts a space before an answer, apart from the prompt. */
 static bool puts_space(const struct tft_chat_template *t)
 {
-    static const struct tft_chat_message said[] = {{"user", "a", 1}, {"assistant", "b", 1}};
+    static const struct tft_chat_message said[] = {
+        {.role = "user", .text = "a", .n = 1}, {.role = "assistant", .text = "b", .n = 1}};
     struct tft_chat_input in = {
         .size = sizeof in, .message = said, .n_message = 1, .bos = "", .eos = "", .has_time = true};
     struct tft_chat_text prompt = {0}, whole = {0};
@@ -264,7 +265,9 @@ static bool make_input(struct tft_chat_input *in, struct tft_chat_message **all,
     in->n_json = o->no_think ? sizeof without - 1 : 0;
     for (size_t i = 0; *all && i < n; i++)
         (*all)[i] = (struct tft_chat_message){
-            roles[message[i].role], message[i].text.n ? message[i].text.p : "", message[i].text.n};
+            .role = roles[message[i].role],
+            .text = message[i].text.n ? message[i].text.p : "",
+            .n = message[i].text.n};
     return *all;
 }
 

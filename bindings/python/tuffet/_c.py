@@ -134,7 +134,8 @@ class tft_choice(Structure):
 
 
 class tft_chat_message(Structure):
-    _fields_ = [("role", c_char_p), ("text", c_char_p), ("n", c_size_t)]
+    _fields_ = [("role", c_char_p), ("text", c_char_p), ("n", c_size_t),
+                ("reserved", c_uint64 * 2)]
 
 
 class tft_chat_input(Structure):
@@ -149,7 +150,7 @@ class tft_chat_input(Structure):
 
 class tft_chat_text(Structure):
     _fields_ = [("p", c_void_p), ("n", c_size_t), ("trusted", POINTER(tft_span)),
-                ("n_trusted", c_size_t)]
+                ("n_trusted", c_size_t), ("reserved", c_uint64 * 2)]
 
 
 class tft_quantize_system(Structure):

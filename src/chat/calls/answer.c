@@ -50,7 +50,8 @@ struct tft_chat_answer {
 
 static void flush(struct tft_chat_answer *a)
 {
-    struct tft_chat_event e = {a->kind, a->calls, a->out, a->n_out};
+    struct tft_chat_event e = {
+        .size = sizeof e, .kind = a->kind, .index = a->calls, .p = a->out, .n = a->n_out};
     if (a->n_out)
         a->event(a->user, &e);
     a->n_out = 0;
@@ -74,7 +75,7 @@ static void put(struct tft_chat_answer *a, enum tft_chat_event_kind kind, const 
 static void report(struct tft_chat_answer *a, enum tft_chat_event_kind kind, const char *p,
                    size_t n)
 {
-    struct tft_chat_event e = {kind, a->calls, p, n};
+    struct tft_chat_event e = {.size = sizeof e, .kind = kind, .index = a->calls, .p = p, .n = n};
     flush(a);
     a->event(a->user, &e);
 }

@@ -177,6 +177,8 @@ enum tft_status tft_chat_dropped(size_t *said, size_t *result, const struct tft_
     struct jinja_scope scope = {0};
     *said = *result = SIZE_MAX;
     enum tft_status status = tft_options_take(&i, sizeof i, in, "tft_chat_input", err);
+    if (status == TFT_OK)
+        status = tft_options_reserved(text->reserved, sizeof text->reserved, "tft_chat_text", err);
     if (status != TFT_OK)
         return status;
     struct jinja x = tft_chat_pool(&i);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/options.h"
+
 #include "history.h"
 
 enum { STEPS = 20000000, OUTPUT = 16 << 20, MEMORY = 256 << 20, DEPTH = 250 }; /* defaults */
@@ -66,6 +68,9 @@ static struct jinja_value messages_of(struct jinja *x, const struct tft_chat_inp
     for (size_t i = 0; i < in->n_message && x->status == TFT_OK; i++) {
         const struct tft_chat_message *m = &in->message[i];
         struct jinja_value v = {.kind = JINJA_DICT, .dict = tft_jinja_dict(x)};
+        if (x->status == TFT_OK)
+            x->status = tft_options_reserved(m->reserved, sizeof m->reserved, "tft_chat_message",
+                                             &x->err);
         tft_jinja_put(x, v.dict, role, tft_jinja_string(x, m->role, strlen(m->role), false));
         tft_jinja_put(x, v.dict, content, tft_jinja_string(x, m->n ? m->text : "", m->n, false));
         tft_jinja_push(x, l, v);

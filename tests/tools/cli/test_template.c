@@ -338,7 +338,7 @@ static void bos_comes_once(void **state)
     (void)state;
     struct tft_model *m = toy_vocab("llama");
     struct tft_chat_template *t;
-    const struct tft_chat_message said[] = {{"user", typed, 8}};
+    const struct tft_chat_message said[] = {{.role = "user", .text = typed, .n = 8}};
     struct tft_chat_input in = {.size = sizeof in, .message = said, .n_message = 1};
     for (size_t from = 0; from <= 15; from += 15) { /* with and without {{ bos_token }} */
         struct tft_chat_text text;
@@ -357,6 +357,8 @@ static void bos_comes_once(void **state)
         assert_int_equal(tft_chat_tokenize(&text, m, exact, n, &n_few, NULL), TFT_OK);
         assert_int_equal(n_few, n);
         assert_memory_equal(exact, ids, n * sizeof *ids);
+        text.reserved[1] = 1; /* of a later version */
+        assert_int_equal(tft_chat_tokenize(&text, m, exact, n, &n_few, NULL), TFT_ERR_ARG);
         tft_chat_text_free(&text);
         tft_chat_close(t);
     }

@@ -80,8 +80,9 @@ enum { OPENINGS = sizeof openings / sizeof *openings };
 static enum tft_status begin(struct job *j, int32_t **ids, size_t *n, const char *system,
                              const char *opening)
 {
-    const struct tft_chat_message said[] = {{"system", system, strlen(system)},
-                                            {"user", opening, strlen(opening)}};
+    const struct tft_chat_message said[] = {
+        {.role = "system", .text = system, .n = strlen(system)},
+        {.role = "user", .text = opening, .n = strlen(opening)}};
     struct tft_chat_input in = {
         .size = sizeof in, .message = said, .n_message = 2, .has_time = true, .time = j->o->time};
     struct tft_chat_text text;

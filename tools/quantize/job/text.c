@@ -98,7 +98,9 @@ static enum tft_status add_first(struct job_text *t, const struct tft_chat_messa
 static enum tft_status make_first(struct job_text *t)
 {
     static const struct tft_chat_message said[] = {
-        {"system", "Be brief.", 9}, {"user", "Hello", 5}, {"user", "what", 4}};
+        {.role = "system", .text = "Be brief.", .n = 9},
+        {.role = "user", .text = "Hello", .n = 5},
+        {.role = "user", .text = "what", .n = 4}};
     enum tft_status status = TFT_OK;
     for (size_t i = 0; i < 3 && t->j->format && status == TFT_OK; i++)
         status = add_first(t, said + i, i ? 1 : 2);

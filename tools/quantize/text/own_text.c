@@ -66,14 +66,16 @@ static void read_said(struct said *s, const char *p, const char *end)
     if (begins(p, end, system)) {
         const char *line = memchr(p, '\n', (size_t)(end - p));
         p += sizeof system - 1;
-        s->system = (struct tft_chat_message){"system", p, (size_t)(line - p)};
+        s->system = (struct tft_chat_message){
+            .role = "system", .text = p, .n = (size_t)(line - p)};
         p = line + 1;
     }
     while (p < end && s->n_user < MOST_MESSAGES / 2) {
         const char *next = line_of(p, end, "+++");
         size_t n = (size_t)(next - p);
         s->user[s->n_user++] =
-            (struct tft_chat_message){"user", p, n && p[n - 1] == '\n' ? n - 1 : n};
+            (struct tft_chat_message){
+                .role = "user", .text = p, .n = n && p[n - 1] == '\n' ? n - 1 : n};
         p = next < end ? next + strlen("+++\n") : end;
     }
 }
@@ -200,7 +202,8 @@ static bool render(struct writer *w, struct lane *l, struct tft_error *err)
         message[n++] = l->said.user[i];
         if (i < l->turn) {
             const char *answer = l->answer[i];
-            message[n++] = (struct tft_chat_message){"assistant", answer, strlen(answer)};
+            message[n++] = (struct tft_chat_message){
+                .role = "assistant", .text = answer, .n = strlen(answer)};
         }
     }
     put_variables(w, l, json, sizeof json);
