@@ -193,7 +193,8 @@ static struct tft_quantize_system *systems(void)
     struct tft_quantize_system *all = calloc(prefix.system.n + 1, sizeof *all);
     for (uint32_t i = 0; all && i < prefix.system.n; i++) {
         all[i] =
-            (struct tft_quantize_system){name_of(prefix.system.p[i]), text_of(prefix.system.p[i])};
+            (struct tft_quantize_system){
+                .name = name_of(prefix.system.p[i]), .text = text_of(prefix.system.p[i])};
         good &= all[i].name != NULL;
     }
     if (good)

@@ -69,14 +69,16 @@ enum tft_quantize_tuning { TFT_TUNE_NONE, TFT_TUNE_PREDICTION, TFT_TUNE_OUTPUTS 
 
 /* A system message whose keys and values the file stores as the prefix `name`. */
 struct tft_quantize_system {
-    const char *name; /* 1 to 32 of a-z, 0-9, _ and -, not "main" */
-    const char *text;
+    const char *name;     /* 1 to 32 of a-z, 0-9, _ and -, not "main" */
+    const char *text;     /* with a NUL, not empty */
+    uint64_t reserved[2]; /* for later versions: zero */
 };
 
 /* A LoRA adapter that is added to the model's weights before they are measured. */
 struct tft_quantize_lora {
-    const char *path; /* as for tft_lora_open */
-    float scale;      /* 1: as trained */
+    const char *path;     /* as for tft_lora_open */
+    float scale;          /* 1: as trained */
+    uint64_t reserved[2]; /* for later versions: zero */
 };
 
 /* What a call takes: estimates. Searches and tuning take more time. */
@@ -175,21 +177,23 @@ struct tft_quantize_opts {
 
 /* The loss on text that was held out from calibration. Means over its tokens. */
 struct tft_quantize_loss {
-    const char *group; /* "conversation" or "text" */
+    const char *group;    /* "conversation" or "text" */
     uint32_t tokens;
-    double floats, file; /* -ln p by the float model and by the new one */
-    double divergence;   /* Kullback-Leibler divergence from the float model, nats */
-    double same;         /* 0..1 how often the most likely token is the same */
+    double floats, file;  /* -ln p by the float model and by the new one */
+    double divergence;    /* Kullback-Leibler divergence from the float model, nats */
+    double same;          /* 0..1 how often the most likely token is the same */
+    uint64_t reserved[2]; /* for later versions: set to zero */
 };
 
 /* An input of linear layers. */
 struct tft_quantize_input {
-    char name[32];  /* "blk.3.ffn_down"; "output" */
-    bool per_token; /* its range is measured at run time for each token; false: it is static */
-    int32_t zero;   /* of a static range: x = scale (byte - zero) */
+    char name[32];        /* "blk.3.ffn_down"; "output" */
+    bool per_token;       /* its range is measured at run time for each token; false: static */
+    int32_t zero;         /* of a static range: x = scale (byte - zero) */
     float scale;
-    float min, max; /* over the calibration text */
-    double error;   /* |x - q(x)|^2 / |x|^2 over it, with a static range */
+    float min, max;       /* over the calibration text */
+    double error;         /* |x - q(x)|^2 / |x|^2 over it, with a static range */
+    uint64_t reserved[2]; /* for later versions: set to zero */
 };
 
 struct tft_quantize_result {

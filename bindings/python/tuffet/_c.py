@@ -154,7 +154,7 @@ class tft_chat_text(Structure):
 
 
 class tft_quantize_system(Structure):
-    _fields_ = [("name", c_char_p), ("text", c_char_p)]
+    _fields_ = [("name", c_char_p), ("text", c_char_p), ("reserved", c_uint64 * 2)]
 
 
 class tft_quantize_plan(Structure):
@@ -166,7 +166,7 @@ PLAN = CFUNCTYPE(c_bool, c_void_p, POINTER(tft_quantize_plan))
 
 
 class tft_quantize_lora(Structure):
-    _fields_ = [("path", c_char_p), ("scale", c_float)]
+    _fields_ = [("path", c_char_p), ("scale", c_float), ("reserved", c_uint64 * 2)]
 
 
 class tft_quantize_opts(Structure):
@@ -190,12 +190,14 @@ class tft_quantize_opts(Structure):
 
 class tft_quantize_loss(Structure):
     _fields_ = [("group", c_char_p), ("tokens", c_uint32), ("floats", c_double),
-                ("file", c_double), ("divergence", c_double), ("same", c_double)]
+                ("file", c_double), ("divergence", c_double), ("same", c_double),
+                ("reserved", c_uint64 * 2)]
 
 
 class tft_quantize_input(Structure):
     _fields_ = [("name", c_char * 32), ("per_token", c_bool), ("zero", c_int32),
-                ("scale", c_float), ("min", c_float), ("max", c_float), ("error", c_double)]
+                ("scale", c_float), ("min", c_float), ("max", c_float), ("error", c_double),
+                ("reserved", c_uint64 * 2)]
 
 
 class tft_quantize_result(Structure):

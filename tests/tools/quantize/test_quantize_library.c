@@ -341,8 +341,12 @@ static void refuses(void **state)
                  {small(&seen), "--template"},    {small(&seen), "--special"},
                  {small(&seen), "--cushion-max"}, {small(&seen), "--prefix-bits"},
                  {small(&seen), "n_loras"},       {small(&seen), "--lora"},
-                 {small(&seen), "size"}};
-    const struct tft_quantize_lora endless = {"style.gguf", INFINITY};
+                 {small(&seen), "size"},
+                 {small(&seen), "struct tft_quantize_lora: reserved[1]"},
+                 {small(&seen), "struct tft_quantize_system: reserved[0]"}};
+    const struct tft_quantize_lora endless = {.path = "style.gguf", .scale = INFINITY};
+    const struct tft_quantize_lora newer = {.path = "style.gguf", .reserved = {0, 1}};
+    const struct tft_quantize_system later = {.name = "a", .text = "b", .reserved = {1}};
     wrong[0].o.group = 7;
     wrong[1].o.bits = "5";
     wrong[2].o.bits_search = "9";
@@ -360,6 +364,10 @@ static void refuses(void **state)
     wrong[13].o.n_loras = 1;
     wrong[13].o.loras = &endless;
     wrong[14].o.size = 0;
+    wrong[15].o.n_loras = 1;
+    wrong[15].o.loras = &newer;
+    wrong[16].o.n_system = 1;
+    wrong[16].o.system = &later;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/new_file.h"
+#include "base/options.h"
 #include "models/open.h"
 #include "tools/quantize/write/merge.h"
 
@@ -12,9 +13,14 @@ enum tft_status job_merge_check(struct job *j)
     const struct tft_quantize_opts *o = j->o;
     if (o->n_loras && !o->loras)
         return job_misuse(j, "struct tft_quantize_opts: n_loras is not 0, and loras is NULL");
-    for (size_t i = 0; i < o->n_loras; i++)
-        if (!o->loras[i].path || !isfinite(o->loras[i].scale))
+    for (size_t i = 0; i < o->n_loras; i++) {
+        const struct tft_quantize_lora *lora = &o->loras[i];
+        if (tft_options_reserved(lora->reserved, sizeof lora->reserved, "tft_quantize_lora",
+                                 j->err) != TFT_OK)
+            return TFT_ERR_ARG;
+        if (!lora->path || !isfinite(lora->scale))
             return job_misuse(j, "--lora: an adapter has no path, or a scale that is not a number");
+    }
     return TFT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "tools/quantize/job/format.h"
 #include "tools/quantize/round/prefix_pack.h"
 
@@ -10,6 +11,9 @@ static enum tft_status check_system(struct job *j, size_t index)
 {
     const struct tft_quantize_system *all = j->o->system, *is = &all[index];
     size_t n = strlen(is->name);
+    if (tft_options_reserved(is->reserved, sizeof is->reserved, "tft_quantize_system",
+                             j->err) != TFT_OK)
+        return TFT_ERR_ARG;
     if (!tft_prefix_name_valid(is->name, n))
         return job_misuse(j,
                           "--intact-system: the name \"%s\" is not 1 to %d of a-z, 0-9, _ and -, "
