@@ -97,14 +97,17 @@ enum tft_status {
     TFT_ERR_ARG,         /* an argument is outside the limits of this header */
     TFT_ERR_NOMEM,       /* an allocation failed */
     TFT_ERR_IO,          /* the operating system refused; tft_error.os is its errno */
-    TFT_ERR_FORMAT,      /* the file is damaged, or is not of the type it claims to be */
-    TFT_ERR_UNSUPPORTED, /* the file is valid, but this version cannot run it */
-    TFT_ERR_FULL,        /* the session, or the caller's array, has no room for the tokens; no
-                            session was changed */
+    TFT_ERR_FORMAT,      /* a file is damaged, or is not of the type it claims to be; or a text,
+                            such as a grammar, has an error */
+    TFT_ERR_UNSUPPORTED, /* the file or text is valid, but this version or this model cannot do what
+                            it asks for */
+    TFT_ERR_FULL,        /* the session, or the caller's array, has no room for the tokens, and no
+                            session was changed; or a bound is reached */
     TFT_ERR_DEVICE,      /* the device to compute on is missing or has failed. After a failure every
                             session on it keeps failing. */
-    TFT_ERR_NUMBERS,     /* the model computed logits that are NaN or infinity */
-    TFT_ERR_CANCELLED,   /* the caller stopped the call: tft_session_opts.progress, tft_cancel */
+    TFT_ERR_NUMBERS,     /* the model computed results that are NaN or infinity */
+    TFT_ERR_CANCELLED,   /* the caller stopped the call: by a callback that returned false, or by
+                            tft_cancel or tft_embedder_cancel */
 };
 
 struct tft_error {
@@ -321,9 +324,10 @@ TFT_API const char *tft_model_chat_template(const struct tft_model *m);
    one, the chat template. Owned by the model. */
 TFT_API const char *tft_model_tool_template(const struct tft_model *m);
 
-/* The text that goes before a text to embed, by the file: the prompt of that name, such as "query"
-   or "document", which tuffet import takes from sentence-transformers. NULL: the file has no such
-   prompt. *len: its bytes; there is no NUL after them. Owned by the model. */
+/* Returns the text that goes before a text to embed: the prompt of that name in the file, such as
+   "query" or "document", which tuffet import takes from sentence-transformers. *len: its bytes;
+   there is no NUL after them. Owned by the model. NULL, and *len is 0: the file has no such prompt.
+   */
 TFT_API const char *tft_model_prompt(const struct tft_model *m, const char *name, size_t *len);
 
 /* The text of a pair for tft_rerank, in which {query} and {document} stand for the two texts, and
@@ -389,9 +393,10 @@ TFT_API const char *tft_token_text(const struct tft_model *m, int32_t id, bool s
 TFT_API int32_t tft_token_bos(const struct tft_model *m);
 TFT_API int32_t tft_token_eos(const struct tft_model *m);
 
-/* The token before a part of a text with a gap, for models that fill gaps; -1 if the vocabulary has
-   none. The prompt is BOS, the token of the prefix and the text before the gap, the token of the
-   suffix and the text after the gap, and the token of the middle, which the model writes. */
+/* The token before a part of a text with a gap, for models that fill gaps (fill in the middle); -1
+   if the vocabulary has none. The prompt is BOS, the token of the prefix and the text before the
+   gap, the token of the suffix and the text after the gap, and the token of the middle, which the
+   model writes. */
 enum tft_fim { TFT_FIM_PREFIX, TFT_FIM_SUFFIX, TFT_FIM_MIDDLE };
 TFT_API int32_t tft_token_fim(const struct tft_model *m, enum tft_fim part);
 
@@ -465,8 +470,9 @@ struct tft_lora; /* a LoRA adapter of one model: immutable */
 /*
  * Opens a LoRA adapter (Hu et al. 2021) of a model: a GGUF file as llama.cpp has it, with
  * general.type "adapter" and tensors NAME.lora_a and NAME.lora_b. Its numbers are copied as floats,
- * into memory of the model's allocator. A session with the adapter computes y = W x + scale (alpha /
- * r) B (A x) in place of y = W x; W stays as it is, so sessions of one model may differ.
+ * into memory of the model's allocator. A session with the adapter computes
+ * y = W x + scale (alpha / r) B (A x) in place of y = W x; W stays as it is, so sessions of one
+ * model may differ.
  *
  * Matrices of attention, of feed-forward and of other mixers can be adapted, and a head that is not
  * tied to the embedding. Where W is codes, x is rounded to 8 bits in groups of 32 for A, too. A
@@ -684,15 +690,16 @@ struct tft_session_opts {
  * cache works and what each preset costs.
  */
 
-/* Checks the text of a cache before there is a model for it. TFT_ERR_ARG: no model would take it;
-   err names the fault. TFT_OK does not say that every model takes it: see tft_kv_bytes. */
+/* Checks the text of a cache, as in tft_session_opts.kv, before there is a model for it.
+   TFT_ERR_ARG: no model would take it; err names the fault. TFT_OK does not say that every model
+   takes it: see tft_kv_bytes. */
 TFT_API enum tft_status tft_kv_check(const char *kv, struct tft_error *err);
 
-/* Bytes that one more token takes in the cache `kv`, summed over the layers without a sliding
-   window: its part of a block of codes, rounded up, or its slot if `kv` is "f16", "f32" or "i8".
-   Once a window is full, its layer takes no more; tft_session_bytes counts such layers too. 0 if
-   all layers have windows, or if `kv` is invalid or unsupported by this model; err then has the
-   reason, as in tft_session_open. */
+/* Bytes that one more token takes in the cache `kv` (NULL: tft_model_info.kv), summed over the
+   layers without a sliding window: its part of a block of codes, rounded up, or its slot if `kv` is
+   "f16", "f32" or "i8". Once a window is full, its layer takes no more; tft_session_bytes counts
+   such layers too. 0 if all layers have windows, or if `kv` is invalid or unsupported by this
+   model; err then has the reason, as in tft_session_open. */
 TFT_API size_t tft_kv_bytes(const struct tft_model *m, const char *kv, struct tft_error *err);
 
 /* Bytes that tft_session_open takes from the allocator. The session takes no more later. 0 if
@@ -811,6 +818,7 @@ struct tft_ends {
     uint64_t numbers; /* of all inputs with fixed ranges that were computed since the session was
                          opened */
     uint64_t at_ends; /* of these, bytes of 0 or 255: outside, or within half a step of an end */
+    uint64_t reserved[2]; /* for later versions: set to zero */
 };
 
 /* Fills *out with the counts of a session with tft_session_opts.count_ends, also from tft_step.
@@ -818,7 +826,6 @@ struct tft_ends {
    layers of the session: a device does not count.
 
    Counting reads each of these bytes once more, which takes little time beside the products, and a
-    uint64_t reserved[2]; /* for later versions: set to zero */
    cache line of memory for each thread. Counts are the same on every CPU, with any number of
    threads. Unlike results they depend on how the tokens were fed. If only some tokens of a pass
    keep logits or hidden vectors, the head and the last layers compute only these tokens, except in
@@ -883,14 +890,14 @@ struct tft_step {
     const int32_t *tokens;       /* [n] as for tft_prefill */
     size_t n;
     enum tft_status status; /* out: that of tft_prefill; tft_session_error has the line */
+    uint64_t reserved[2];   /* for later versions: zero */
 };
 
 /* Opens a batch. The caller closes *out with tft_batch_close; the model must outlive it. On failure
    *out is NULL. TFT_ERR_ARG: n_threads outside 0..1024, a vocab_only model, or more than 65,536
-   sessions or tokens. TFT_ERR_NOMEM. */
+   sessions or tokens. TFT_ERR_UNSUPPORTED: an encoder. TFT_ERR_NOMEM. */
 TFT_API enum tft_status tft_batch_open(struct tft_batch **out, const struct tft_model *m,
                                        const struct tft_batch_opts *opts, struct tft_error *err);
-    uint64_t reserved[2];   /* for later versions: zero */
 
 /* b may be NULL. */
 TFT_API void tft_batch_close(struct tft_batch *b);
@@ -945,11 +952,12 @@ struct tft_embedder_opts {
                           applies no sigmoid */
     uint32_t n_dims;   /* keep the first n_dims numbers of a vector, before it is brought to length
                           1, of a model that was trained for it (Matryoshka); 0: all */
-    uint32_t max_text; /* tokens of a text, at most; 0: the model's context, or 2048 if that is
-                          less */
+    uint32_t max_text; /* tokens of a text, at most; 0: the least of the model's context, 2048 and,
+                          of an encoder, n_tokens */
     uint32_t n_tokens; /* tokens of a pass, at most 1048576; 0: 2048 of an encoder, or max_text if
                           that is more, and 512 of other models. A pass of an encoder takes whole
-                          texts, so n_tokens is at least max_text. More takes memory */
+                          texts: TFT_ERR_ARG if n_tokens is less than max_text. More takes
+                          memory */
     int n_threads;     /* 1 to 1024; 0: tft_cpu_threads() */
     /* NULL, or a callback that the thread in tft_embed or tft_rerank calls before each pass and
        before each of its layers, if the pass has 16 tokens or more. `done` is 0..1 of the call's
@@ -995,6 +1003,7 @@ struct tft_text_tokens {
     const uint8_t *types; /* [n] the type of each token: of a pair for BERT, 0 in the first text
                              and 1 in the second; NULL: all 0 */
     size_t n;             /* at least 1 */
+    uint64_t reserved[2]; /* for later versions: zero */
 };
 
 /* Writes a result for each of texts[n] to out: [n, width]. With TFT_POOLING_TOKENS it is a vector
@@ -1003,7 +1012,6 @@ struct tft_text_tokens {
    scores of the classifier; of yes and no (Qwen3-Reranker), their probabilities. n may be 0.
    Allocates nothing.
 
-    uint64_t reserved[2]; /* for later versions: zero */
    All texts are checked first: after TFT_ERR_ARG and TFT_ERR_FULL nothing has been computed. After
    other errors, the contents of out are not defined. TFT_ERR_ARG: a text without tokens, a token
    outside the vocabulary, a type that the model does not know. TFT_ERR_FULL: a text of more than
@@ -1156,12 +1164,14 @@ TFT_API enum tft_status tft_grammar_begin(struct tft_grammar_state **out,
                                           const struct tft_grammar *g, struct tft_error *err);
 TFT_API void tft_grammar_end(struct tft_grammar_state *s);
 
-/* Copies the state `from` to `to`, a state of the same grammar: to go back later, keep a copy. */
+/* Copies the state `from` to `to`, a state of the same grammar: to go back later, keep a copy.
+   TFT_ERR_ARG: of another grammar; `to` does not change. TFT_ERR_NOMEM: `to` has failed, as after
+   tft_grammar_accept. The error of `from`, if it has failed: `to` then has failed, too. */
 TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
                                          const struct tft_grammar_state *from);
 
 /* Return whether the token may come next, and whether the text may end here. A token that ends
-   generation may come where the text may end. */
+   generation may come where the text may end; a number that is not a token never may. */
 TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
 TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
 
@@ -1246,14 +1256,15 @@ struct tft_sampler_more {
 
 struct tft_sampler {
     float temperature;    /* step 7; 0: greedy, the most likely token */
-    int32_t top_k;        /* choose among the k most likely; 0: all */
+    int32_t top_k;        /* choose among the k most likely; 0 or less: all */
     float top_p;          /* choose among the most likely that together have this probability; 0 or
                              1: all; FLT_MIN: the most likely alone */
     float min_p;          /* choose among tokens with at least this part of the most likely one's
                              probability; 0: all */
     float repeat_penalty; /* divides the logits of recent tokens (multiplies negative ones); 0 or 1:
                              off */
-    int32_t repeat_last;  /* how many of the newest tokens are recent; 0: 64; INT32_MAX: all */
+    int32_t repeat_last;  /* how many of the newest tokens are recent; 0 or less: 64; INT32_MAX: all
+                             */
     uint64_t seed;        /* state of the random generator; every draw changes it */
     struct tft_grammar_state *grammar; /* only its tokens may come, and the chosen token advances
                                           it; NULL: every token may come */
@@ -1264,9 +1275,10 @@ struct tft_sampler {
     uint64_t reserved[4]; /* for later versions: zero */
 };
 
-/* Chooses the next token from the logits of the session's last call; -1 if there are none, as for
-   tft_logits, if z->reserved is not zero or z->more has an option that this library does not know,
-   or if no token may come. Allocates nothing without a grammar. */
+/* Chooses the next token from the logits of the session's last call. -1: there are none, as for
+   tft_logits; z->reserved is not zero, or z->more has an option that this library does not know;
+   z->grammar is of a model with another number of tokens; or no token may come. Allocates nothing
+   without a grammar. */
 TFT_API int32_t tft_sample(struct tft_sampler *z, struct tft_session *s);
 
 /* The same from logits[n_vocab] of the caller, which do not change: for example tft_logits with a
@@ -1295,19 +1307,19 @@ TFT_API float tft_logprob(struct tft_session *s, const float *logits, int32_t id
 struct tft_token_score {
     double logprob; /* ln of the token's probability */
     bool likeliest; /* it has the largest logit, and of tokens with this logit the smallest id */
+    uint64_t reserved[2]; /* for later versions: set to zero */
 };
 
 /* Scores tokens of a text: out[i] is of the token next[i], where it comes after token i of the
    newest n tokens of the last call. For the last n tokens of a text ids[m], feed ids[m - 1], and
    next is ids + m - n. The session's threads share the work. Perplexity is exp of the mean of
    -logprob. TFT_ERR_ARG: n is 0, a token is outside the vocabulary, or there are no logits, as for
-   tft_logits with back = n - 1. */
+   tft_logits with back = n - 1; out does not change then. */
 TFT_API enum tft_status tft_score(const struct tft_session *s, const int32_t *next, size_t n,
                                   struct tft_token_score *out);
 
 #ifdef __cplusplus
 }
-    uint64_t reserved[2]; /* for later versions: set to zero */
 #endif
 
 #endif
