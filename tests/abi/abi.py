@@ -2,7 +2,8 @@
 
 Compiles a program that prints what callers have compiled in, namely the numbers of enums, the size
 of each struct, and the place and size of each field, and compares that and the functions' types
-with DUMP. With --renew, writes DUMP.
+with DUMP. With --renew, writes DUMP, unless a struct with `size` has got a field in bytes that were
+its padding: old programs do not set them to zero.
 
 Exit status 77 where pointers have no 64 bits, whose sizes DUMP does not have.
 """
@@ -33,6 +34,33 @@ def declared(field):
     pointer = re.search(r"\(\*(\w+)\)", field)
     return [pointer[1]] if pointer else [re.search(r"(\w+)\s*(\[[^]]*\])?$", part.strip())[1]
                                          for part in split(field, ",")]
+
+
+def structs(text):
+    """{name: (its bytes, {field: its place})}"""
+    found = {}
+    for line in text.splitlines():
+        head = re.match(r"struct (\w+): (\d+) bytes$", line)
+        field = re.match(r" +(\d+) +\d+  .*: (\w+)$", line)
+        if head:
+            fields = {}
+            found[head[1]] = int(head[2]), fields
+        elif field:
+            fields[field[2]] = int(field[1])
+    return found
+
+
+def padded(before, now):
+    """The new fields of structs that only grow, where old programs have padding. A field `unused`
+    may fill it."""
+    old, places = structs(before), []
+    for name, (_, fields) in structs(now).items():
+        size, had = old.get(name, (0, {}))
+        if "size" in had and had.items() <= fields.items():
+            places += [f"struct {name}: {field} is at byte {at}, and old programs, of {size} bytes, "
+                       "have padding there" for field, at in fields.items()
+                       if field not in had and at < size and field != "unused"]
+    return places
 
 
 # what the header declares itself, without what it includes
@@ -71,6 +99,9 @@ if done.returncode == 77:
     sys.exit(77)
 now = done.stdout + "".join(" ".join(f.split()) + "\n" for f in functions)
 if "--renew" in sys.argv:
+    places = padded(dump.read_text(), now) if dump.exists() else []
+    if places:
+        sys.exit("\n".join(places))
     dump.parent.mkdir(exist_ok=True)
     dump.write_text(now)
 changes = list(difflib.unified_diff(dump.read_text().splitlines(), now.splitlines(), str(dump),
