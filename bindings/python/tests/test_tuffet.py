@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 
 TUFFET, TOY, ABI, CHAT_ABI, QUANTIZE_ABI, SOURCE = sys.argv[1:7]
@@ -68,6 +69,12 @@ class Abi(unittest.TestCase):
             self.assertIsNotNone(found, name)
             n = 0 if found[1] == "void" else len(re.split(r",(?![^()]*\))", found[1]))
             self.assertEqual(len(arguments), n, found[0])
+
+    @unittest.skipUnless(sys.platform == "linux", "other systems name libraries otherwise")
+    def test_a_library_of_another_soname_is_not_opened(self):
+        with unittest.mock.patch("ctypes.util.find_library", return_value="libnone.so.99"):
+            with self.assertRaisesRegex(ImportError, rf"^libnone\.so\.{_c.SONAME}: "):
+                _c.open_library("none", "TUFFET_NONE")
 
 
 class Case(unittest.TestCase):

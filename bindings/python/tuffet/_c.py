@@ -20,6 +20,8 @@ ADD_BOS, PARSE_SPECIAL, CONTINUE, ADD_EOS = 1, 2, 4, 8
  POOLING_TOKENS) = range(7)
 TEXT_MAX = 4096
 IDENTITY = 49
+# the first number of the version: a library with another one has another interface
+SONAME = 0
 GBNF, REGEX = range(2)
 
 PROGRESS = CFUNCTYPE(None, c_void_p, c_double)
@@ -318,12 +320,14 @@ def open_library(name: str, variable: str) -> ctypes.CDLL:
     """Opens the file that the environment variable names, else the wheel's, else the one that the
     system's linker finds."""
     path = os.environ.get(variable)
-    own = os.path.join(os.path.dirname(__file__), "lib", f"lib{name}.so.0")
+    own = os.path.join(os.path.dirname(__file__), "lib", f"lib{name}.so.{SONAME}")
     if not path and os.path.exists(own):
         path = own
     if not path:
-        soname = {"darwin": f"lib{name}.0.dylib", "win32": f"{name}-0.dll"}
-        path = ctypes.util.find_library(name) or soname.get(sys.platform, f"lib{name}.so.0")
+        path = f"lib{name}.so.{SONAME}"
+        other = {"darwin": f"lib{name}.{SONAME}.dylib", "win32": f"{name}-{SONAME}.dll"}
+        if sys.platform in other:
+            path = ctypes.util.find_library(name) or other[sys.platform]
     try:
         return ctypes.CDLL(path)
     except OSError as e:
