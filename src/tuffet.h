@@ -78,7 +78,7 @@ extern "C" {
 #define TFT_VERSION_MINOR 1
 #define TFT_VERSION_PATCH 0
 
-/* A number to compare: 100 for 0.1.0, 10203 for 1.2.3. */
+/* A number to compare: 10203 for 1.2.3. */
 #define TFT_VERSION_NUMBER                                                                         \
     (TFT_VERSION_MAJOR * 10000 + TFT_VERSION_MINOR * 100 + TFT_VERSION_PATCH)
 
@@ -121,7 +121,7 @@ struct tft_error {
 /* Names a status in a constant English phrase, never NULL. */
 TFT_API const char *tft_status_text(enum tft_status code);
 
-/* The version of the linked library, "0.1.0". It may be newer than this header. */
+/* The version of the linked library, such as "1.2.3". It may be newer than this header. */
 TFT_API const char *tft_version(void);
 
 /* The same as a number: TFT_VERSION_NUMBER of the linked library's own header. */

@@ -74,7 +74,7 @@ func failure(code C.enum_tft_status, e *C.struct_tft_error) error {
 	return err
 }
 
-// Version is that of the library, "0.1.0".
+// Version is that of the library, such as "1.2.3".
 func Version() string { return C.GoString(C.tft_version()) }
 
 // CPUName is the best set of kernels that this CPU has, such as "avx512" or "neon".

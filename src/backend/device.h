@@ -9,7 +9,7 @@
 #include "run/backend.h"
 #include "run/session.h"
 
-/* "0.1.0 (build 0123456789abcdef)": the version and a hash of all headers. build_id.py generates
+/* "1.2.3 (build 0123456789abcdef)": the version and a hash of all headers. build_id.py generates
    it; the library and each plug-in have their own. It differs where their structs may differ. */
 extern const char tft_build_id[];
 

@@ -6,17 +6,20 @@ version and a part that does not exist are refused.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 cmake, meson, build, source, toy, *compiler = sys.argv[1:]
-PROJECT = """
+MAJOR, MINOR = map(int, re.search(r"\n  version: '(\d+)\.(\d+)\.",
+                                  (pathlib.Path(source) / "meson.build").read_text()).groups())
+PROJECT = f"""
 cmake_minimum_required(VERSION 3.21)
 project(mine C)
 set(CMAKE_C_STANDARD 11)
-find_package(tuffet 0.1 REQUIRED COMPONENTS chat)
+find_package(tuffet {MAJOR}.{MINOR} REQUIRED COMPONENTS chat)
 add_executable(embed embed.c)
 target_link_libraries(embed tuffet::tuffet)
 add_executable(embed_chat embed_chat.c)
@@ -96,11 +99,12 @@ with tempfile.TemporaryDirectory() as folder:
     assert len(alone[0][1]) > 10 and b"no room" in alone[0][2], alone
     assert texts in (None, alone), (texts, alone)
 
-    assert refusal(root / "same", config, "find_package(tuffet 0.1 REQUIRED)") == ""
-    for n, (asked, why) in enumerate([
-            ("99", "compatible with requested version \"99\""),
-            ("0.2", "compatible with requested version \"0.2\""),
-            ("COMPONENTS nothing", "has no library for tuffet::nothing")]):
+    same = f"find_package(tuffet {MAJOR}.{MINOR} REQUIRED)"
+    assert refusal(root / "same", config, same) == ""
+    asks = [("COMPONENTS nothing", "has no library for tuffet::nothing")]
+    asks += [(version, f"compatible with requested version \"{version}\"")
+             for version in ("99", f"{MAJOR}.{MINOR + 1}", f"{MAJOR + 1}.0", "0.0")]
+    for n, (asked, why) in enumerate(asks):
         said = refusal(root / f"asks{n}", config, f"find_package(tuffet {asked} REQUIRED)")
         assert why in said, said
 print("the examples run")

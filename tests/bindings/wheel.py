@@ -18,6 +18,7 @@ import zipfile
 
 SOURCE, MODEL, *LIBRARIES = (pathlib.Path(p).resolve() for p in sys.argv[1:])
 TAG = "linux_" + os.uname().machine
+SONAME = LIBRARIES[0].name.split(".so.")[1].split(".")[0]
 PROGRAM = """
 import sys, tuffet
 assert tuffet.__file__.startswith(sys.prefix), tuffet.__file__
@@ -27,7 +28,7 @@ with tuffet.Model(sys.argv[1]) as model:
 tuffet._c.quantize()
 maps = open("/proc/self/maps").read()
 for name in ("tuffet", "tuffet-chat", "tuffet-quantize"):
-    assert f"{sys.prefix}/lib" in maps and f"/tuffet/lib/lib{name}.so.0" in maps, maps
+    assert f"{sys.prefix}/lib" in maps and f"/tuffet/lib/lib{name}.so." in maps, maps
 assert text.strip()
 """
 
@@ -40,7 +41,7 @@ class Wheel(unittest.TestCase):
         libraries = self.root / "libraries"
         libraries.mkdir()
         for path in LIBRARIES:
-            shutil.copy(path, libraries / (path.name.split(".so")[0] + ".so.0"))
+            shutil.copy(path, libraries / (path.name.split(".so")[0] + ".so." + SONAME))
         self.made = [self.packed(libraries, name) for name in ("first", "second")]
 
     def packed(self, libraries, name):
@@ -64,7 +65,7 @@ class Wheel(unittest.TestCase):
                 self.assertEqual((digest, int(size)), ("sha256=" + want.decode(), len(data)))
             self.assertIn("tuffet/py.typed", names)
             self.assertEqual({n for n in names if n.startswith("tuffet/lib/")},
-                             {f"tuffet/lib/lib{n}.so.0" for n in
+                             {f"tuffet/lib/lib{n}.so.{SONAME}" for n in
                               ("tuffet", "tuffet-chat", "tuffet-quantize")})
 
     def test_install(self):

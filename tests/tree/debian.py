@@ -19,8 +19,9 @@ def check(map_file, symbols_file):
     assert want and lines == want, f"{symbols_file} has {lines}, {map_file} {want}"
 
 
-check("src/tuffet.map", "libtuffet0.symbols")
-check("src/chat/tuffet_chat.map", "libtuffet-chat0.symbols")
-check("tools/quantize/tuffet_quantize.map", "libtuffet-quantize0.symbols")
+soname = version.split(".")[0]
+check("src/tuffet.map", f"libtuffet{soname}.symbols")
+check("src/chat/tuffet_chat.map", f"libtuffet-chat{soname}.symbols")
+check("tools/quantize/tuffet_quantize.map", f"libtuffet-quantize{soname}.symbols")
 newest = re.match(r"tuffet \(([\d.]+)-", (debian / "changelog").read_text())
 assert newest and newest[1] == version, f"the changelog begins with {newest and newest[1]}"

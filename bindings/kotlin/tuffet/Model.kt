@@ -66,7 +66,7 @@ class Model private constructor(private var pointer: Long) : Closeable {
     )
 
     companion object {
-        /** The version of the library, "0.1.0". */
+        /** The version of the library, such as "1.2.3". */
         @JvmStatic
         val version: String get() = String(Native.text(0))
 

@@ -19,7 +19,7 @@ __all__ = ["ArgumentError", "Batch", "Cancelled", "DeviceError", "Embedder", "Er
            "NumbersError", "Prefix", "Prompt", "Quantized", "Sampler", "Session", "Unsupported",
            "cpu_name", "features", "import_folder", "quantize", "version"]
 
-#: of the library, "0.1.0"
+#: of the library, such as "1.2.3"
 version: str = _c.lib.tft_version().decode()
 
 

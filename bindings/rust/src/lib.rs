@@ -30,7 +30,7 @@ pub use model::{Model, ModelInfo, ModelOptions, Tokenize, Weights};
 pub use sampler::{Grammar, GrammarKind, GrammarState, More, Sampler};
 pub use session::{Generate, Session, SessionOptions};
 
-/// The version of the library, "0.1.0".
+/// The version of the library, such as "1.2.3".
 pub fn version() -> String {
     unsafe { error::text(sys::tft_version()) }
 }

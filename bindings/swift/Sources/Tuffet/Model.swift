@@ -91,7 +91,7 @@ public final class Model {
         tft_model_close(pointer)
     }
 
-    /// The version of the library, "0.1.0".
+    /// The version of the library, such as "1.2.3".
     public static var version: String { return String(cString: tft_version()) }
 
     /// The best set of kernels that this CPU has, such as "avx512" or "neon".
