@@ -74,8 +74,8 @@
 extern "C" {
 #endif
 
-#define TFT_VERSION_MAJOR 0
-#define TFT_VERSION_MINOR 1
+#define TFT_VERSION_MAJOR 1
+#define TFT_VERSION_MINOR 0
 #define TFT_VERSION_PATCH 0
 
 /* A number to compare: 10203 for 1.2.3. */

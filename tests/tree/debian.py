@@ -1,7 +1,7 @@
 """packaging/debian says what the sources say: debian.py SOURCE VERSION
 
-A node of a library's map, TUFFET_0.1, is a line of the package's symbols file, by which programs
-depend on the package of version 0.1.0. The changelog's version is that of meson.build. What each
+A node of a library's map, TUFFET_1.0, is a line of the package's symbols file, by which programs
+depend on the package of version 1.0.0. The changelog's version is that of meson.build. What each
 package installs is checked by tools/scripts/deb.sh, which builds them.
 """
 import pathlib

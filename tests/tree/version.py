@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert len(left) == 6 and all("7." in name for name in left), left
     for name in names:
         text = (root / name).read_text()
-        (root / name).write_text(re.sub(r"7\.8\.9|(?<=tuffet)7|MAJOR 7|SONAME = 7",
+        (root / name).write_text(re.sub(r"7\.8\.9|(?<=tuffet)7|(?<=tuffet )7|MAJOR 7|SONAME = 7",
                                         lambda m: m[0].replace("7", "6"), text, count=1))
         done = run(root)
         assert done.returncode == 1 and name in done.stdout, (name, done.stdout, done.stderr)

@@ -65,7 +65,7 @@ chroot "$root" sh -ec '
     ./embed_chat 2>&1 | grep usage
     zsh -fc "autoload -Uz compinit; compinit -D; whence -v _tuffet" | grep -q shell
     fish -c "complete -C \"tuffet run --kv par\"" | grep -q partial-logquant
-    apt-get purge -y -qq tuffet tuffet-stories libtuffet0 libtuffet-chat0 libtuffet-quantize0 \
+    apt-get purge -y -qq tuffet tuffet-stories libtuffet1 libtuffet-chat1 libtuffet-quantize1 \
         >/dev/null
     left=$(find / -xdev -name "*tuffet*" ! -path "/tmp/*" ! -path "/proc/*" ! -path "/var/log/*")
     [ -z "$left" ] || { echo "left behind: $left"; exit 1; }'

@@ -21,7 +21,7 @@ ADD_BOS, PARSE_SPECIAL, CONTINUE, ADD_EOS = 1, 2, 4, 8
 TEXT_MAX = 4096
 IDENTITY = 49
 # the first number of the version: a library with another one has another interface
-SONAME = 0
+SONAME = 1
 GBNF, REGEX = range(2)
 
 PROGRESS = CFUNCTYPE(None, c_void_p, c_double)
