@@ -9,8 +9,7 @@
  *      gain    the channel's weight in a token's gain
  *      step    4 rows: the distance of the levels of 1 to 4 bits, of (x - mean) / g, where g is
  *              the token's gain
- *      loss    5 rows: the mean loss, in any unit, with 0 to 4 bits: half the Fisher information
- *              of an error, times the mean square of the error
+ *      loss    5 rows: the loss, in any unit, with 0 to 4 bits
  *
  * A token's key, or value, x has one gain, a power of 2^(1/8) in 6 bits, and a code c for each
  * channel of b bits:
