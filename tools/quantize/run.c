@@ -444,6 +444,8 @@ static enum tft_status tell_plan(struct quantize_run *run)
     if (run->plain.mix)
         plan.file = plan.disk = plain_plan(&run->m->source, run->plain.mix).bytes;
     plan.imported = run->job.imported_bytes;
+    if (kv_fisher_wanted(o->kv) && plan.memory < kv_fisher_bytes(run->m))
+        plan.memory = kv_fisher_bytes(run->m);
     return !o->plan || o->plan(o->user, &plan)
                ? TFT_OK
                : tft_fail(run->job.err, TFT_ERR_CANCELLED, "stopped before the work");

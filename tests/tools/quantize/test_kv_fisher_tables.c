@@ -247,6 +247,22 @@ static void whole_model(void **state)
     }
 }
 
+/* The shape of tinyllama-1.1b: keys and values of 4,096 tokens, queries and gradients of 1,024, and
+   23 residual streams. */
+static void memory_of_a_measurement(void **state)
+{
+    (void)state;
+    struct tft_model m = {.n_embd = 2048,
+                          .n_layer = 22,
+                          .n_kv_layer = 22,
+                          .n_head = 32,
+                          .n_head_kv = 4,
+                          .head_dim = 64};
+    uint64_t kept = 22ull * 4 * (4096 * 2 * 256 + 1024 * 2 * 2048),
+             streams = 23ull * 4 * 1024 * 2048;
+    assert_int_equal(kv_fisher_bytes(&m), kept + streams); /* 0.75 GB */
+}
+
 /* The error of opening a copy of m with these tables; NULL: it opens. */
 static const char *reopened(const struct tft_model *m, float *const table[TFT_KV_SIDES],
                             struct tft_model **copy)
@@ -324,6 +340,7 @@ int main(void)
         cmocka_unit_test(equations),
         cmocka_unit_test(means_before_rope),
         cmocka_unit_test(whole_model),
+        cmocka_unit_test(memory_of_a_measurement),
         cmocka_unit_test(stored),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -2,12 +2,12 @@
  * Measures the tables of the cache fisher (kv/fisher.h): mean, gain and steps of each channel of
  * keys and values, and the loss with each number of bits (kv_loss.h).
  *
- * The weight of a channel in the gains is its Fisher information: the model reads windows of text, draws a next token at each
- * position, and -log p of these tokens is backpropagated to the keys and values, from the queries
- * that would read their codes. Keys and their gradients are turned back by RoPE's angles of their
- * positions, as codes have them. With g the gradient of a token's key or value, u the sum
- * of squares of a channel's column in the output matrix, over the query heads, var its variance,
- * and E the channels of a head:
+ * The weight of a channel in the gains is its Fisher information: the model reads windows of text,
+ * draws a next token at each position, and -log p of these tokens is backpropagated to the keys and
+ * values, from the queries that would read their codes. Keys and their gradients are turned back by
+ * RoPE's angles of their positions, as codes have them. With g the gradient of a token's key or
+ * value, u the sum of squares of a channel's column in the output matrix, over the query heads, var
+ * its variance, and E the channels of a head:
  *
  *      key      w = F + 0.3 mean of F over the head             F = sum of g^2
  *      value    w = u r + 0.05 mean of u r over the head        r = sum of F var / sum of u var
@@ -49,6 +49,9 @@ bool kv_fisher_wanted(const char *kv);
    zeros. */
 enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
                                   struct kv_fisher *r, bool *stopped, struct tft_error *err);
+
+/* About the bytes of memory that kv_fisher_measure takes. */
+uint64_t kv_fisher_bytes(const struct tft_model *m);
 
 /* Accepts all zeros. */
 void kv_fisher_free(struct kv_fisher *r);
