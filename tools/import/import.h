@@ -22,8 +22,8 @@ enum tft_status import_temp(const char *folder, const char *path, const struct i
 
 /*
  * Converts a LoRA adapter of PEFT to a GGUF file of llama.cpp's form. PEFT's folder has
- * adapter_config.json and adapter_model.safetensors. Names, and the order of rows, become those that
- * the import gives the base model's weights. base: a GGUF file of the base model, which says the
+ * adapter_config.json and adapter_model.safetensors. Weights get the names and the order of rows
+ * that the import gives the base model's. base: a GGUF file of the base model, which says the
  * architecture and the shapes.
  */
 enum tft_status import_adapter(const char *folder, const char *base, const char *path,

@@ -56,12 +56,12 @@ static bool drops(const struct tft_chat_template *t, const char *json, size_t at
 
 #define SAID(role, text) "{\"role\": \"" role "\", \"content\": \"" text "\"}"
 #define CALLED                                                                                     \
-    "{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": \"function\", \"id\": "  \
-    "\"call00001\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}"
+    "{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": \"function\", "      \
+    "\"id\": \"call00001\", \"function\": {\"name\": \"f\", \"arguments\": {}}}]}"
 #define RESULT                                                                                     \
     "{\"role\": \"tool\", \"name\": \"f\", \"tool_call_id\": \"call00001\", \"content\": \"qx3\"}"
 #define TOOL                                                                                       \
-    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\", "              \
+    "{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"d\", "            \
     "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}"
 
 /* Fills chat_drops. t, tools: the templates of conversations without and with tools; NULL: it does

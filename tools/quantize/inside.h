@@ -1,5 +1,5 @@
-/* The inside of libtuffet-quantize: a run with settings of the laboratory, and results in a file that
-   tuffet inspect shows. The program includes no other header of this folder but
+/* The inside of libtuffet-quantize: a run with settings of the laboratory, and results in a file
+   that tuffet inspect shows. The program includes no other header of this folder but
    tuffet_quantize.h. */
 #ifndef QUANTIZE_INSIDE_H
 #define QUANTIZE_INSIDE_H

@@ -19,7 +19,8 @@ struct pace {
 
 size_t pace_tokens(const struct pace *p);
 
-/* After a pass. One of fewer than PACE_LEAST tokens says nothing: the weights were read for few. */
+/* After a pass. A pass of fewer than PACE_LEAST tokens does not count: it takes the time of reading
+   the weights, for one token as for seven. */
 void pace_count(struct pace *p, size_t tokens, uint64_t ns);
 
 #endif

@@ -38,7 +38,8 @@ static size_t panel_bytes(const struct tft_mat *w, uint32_t bits, uint32_t group
 static void choose_groups(const struct tft_model *m, struct job_bits b)
 {
     for (uint32_t i = 0; i < m->n_layer * LAYER_MATS; i++) {
-        const struct tft_linear *l = layers_linear(&m->layer[i / LAYER_MATS], (int)(i % LAYER_MATS));
+        struct tft_layer *of = &m->layer[i / LAYER_MATS];
+        const struct tft_linear *l = layers_linear(of, (int)(i % LAYER_MATS));
         if (l && b.bits[i] < 8 && !b.groups[i])
             b.groups[i] = panel_bytes(&l->w, b.bits[i], 32) <= panel_bytes(&l->w, b.bits[i], 64)
                               ? 32

@@ -414,7 +414,7 @@ static bool is_same(const struct bits_found *a, const struct bits_found *b)
     return a->bits == b->bits && a->group == b->group;
 }
 
-/* The matrix whose bits and group most matrices have. */
+/* A matrix with the most frequent bits and group. */
 static const struct bits_found *usual_of(const struct bits_search *r)
 {
     size_t n = (size_t)r->n_layer * LAYER_MATS, most = 0;

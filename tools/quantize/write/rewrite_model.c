@@ -68,7 +68,7 @@ static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, size
     }
 }
 
-/* Likewise the losses of their weights. */
+/* The losses that the search expects, an element for each tensor; new tensors have none. */
 static void put_nats(struct tft_gguf_writer *w, const struct tft_value *v, size_t n_new)
 {
     uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_NATS, TFT_VALUE_F32,
