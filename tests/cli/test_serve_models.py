@@ -162,10 +162,18 @@ class Models(Case):
         a, b = self.bytes_of()
         want = {"a": self.alone(self.a), "b": self.alone(self.b)}
         with self.serve(f"c={self.c}", f"--mem={int(max(a, b)) + 1000}") as s:
+            written = {"a": 0, "b": 0}
             for name in "a", "b", "a", "a", "b":
                 got = s.chat(model=name, **SHORT)
                 self.assertEqual(got["choices"][0]["message"], want[name])
                 self.assertEqual(self.loaded(s), [name])
+                written[name] += got["usage"]["completion_tokens"]
+            text = s.ask("/metrics")[2].decode()  # a is closed: it has counters, and no gauges
+            for name in "ab":
+                self.assertIn(f'\ntuffet:tokens_predicted_total{{model="{name}"}} {written[name]}\n',
+                              text)
+            self.assertIn('\ntuffet:model_bytes{model="b"}', text)
+            self.assertNotIn('tuffet:model_bytes{model="a"}', text)
             threads = []
             wrong = []
 

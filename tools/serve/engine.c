@@ -539,6 +539,7 @@ struct engine_counts engine_counts(struct engine *e)
     struct engine_counts c = e->counts;
     c.running += e->embedder.slot.job != NULL;
     c.waiting += e->embedder.n_jobs - (e->embedder.slot.job != NULL);
+    c.saved += store_counts(e->store).n_saved;
     pthread_mutex_unlock(&e->lock);
     return c;
 }
@@ -563,7 +564,10 @@ int engine_open(struct engine **out, const struct engine_options *o)
     if (!e)
         return cli_fail("out of memory");
     e->o = *o;
+    e->counts = o->past;
+    e->counts.running = e->counts.waiting = 0;
     e->counts.calibrated_ends = tft_calibrated_ends(o->m);
+    e->closed = o->past.ends;
     e->last = &e->waiting;
     e->last_shaping = &e->shaping;
     e->last_item = &e->items;

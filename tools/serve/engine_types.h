@@ -9,6 +9,17 @@
 #include "pooling.h"
 #include "store.h"
 
+/* Since the model was opened for the first time, but running, waiting. */
+struct engine_counts {
+    uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
+    double prompt_seconds, seconds;
+    uint64_t hits[STORE_DISK + 1];        /* prompts that began in a slot, in memory, on disk */
+    uint64_t saved;                       /* sessions, in memory */
+    size_t running, waiting, most_tokens; /* most_tokens: of a session */
+    struct tft_ends ends; /* of all sessions */
+    double calibrated_ends; /* tft_calibrated_ends */
+};
+
 struct engine_options {
     const struct tft_model *m;
     uint32_t n_slots, n_queue; /* jobs at once; jobs that wait */
@@ -19,16 +30,7 @@ struct engine_options {
     struct baton *baton;      /* of the engines of all models; NULL: there is one */
     void (*wake)(void *user); /* called by the engine's thread: items are ready */
     void *user;
-};
-
-/* Since the engine was opened. */
-struct engine_counts {
-    uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
-    double prompt_seconds, seconds;
-    uint64_t hits[STORE_DISK + 1];        /* prompts that began in a slot, in memory, on disk */
-    size_t running, waiting, most_tokens; /* most_tokens: of a session */
-    struct tft_ends ends; /* of all sessions */
-    double calibrated_ends; /* tft_calibrated_ends */
+    struct engine_counts past; /* of the model's engines before, none of which is open */
 };
 
 #endif

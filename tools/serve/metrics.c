@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "native.h"
 #include "tools/cli/clock.h"
@@ -35,7 +36,7 @@ static void add_cache(struct page *f, const struct engine_counts *c, const struc
     metric(f, "cache_hits_disk_total", "counter", "Prompts that began with a session on disk.",
            (double)c->hits[STORE_DISK]);
     metric(f, "cache_saved_total", "counter", "Sessions that were saved in memory.",
-           (double)st->n_saved);
+           (double)c->saved);
     metric(f, "cache_sessions", "gauge", "Sessions in memory, without the slots.",
            (double)st->n_sessions);
     metric(f, "cache_memory_bytes", "gauge", "Bytes of --cache-mem that are in use.",
@@ -74,17 +75,23 @@ static void add_counts(struct page *f, const struct engine_counts *c)
     metric(f, "requests_deferred", "gauge", "Waiting requests.", (double)c->waiting);
 }
 
+/* A model that is closed keeps its counters, and has no gauges. */
 static void fill(struct page *p, const struct served *s)
 {
     p->n = 0;
-    if (!s->engine)
+    if (!s->engine && !s->past.passes)
         return;
-    struct engine_counts c = engine_counts(s->engine);
-    struct store_counts st = engine_stored(s->engine);
+    struct engine_counts c = s->engine ? engine_counts(s->engine) : s->past;
+    struct store_counts st = {0};
+    if (s->engine)
+        st = engine_stored(s->engine);
     add_counts(p, &c);
     add_cache(p, &c, &st);
     metric(p, "model_bytes", "gauge", "Bytes of the model and of the caches of all slots.",
            (double)s->bytes);
+    for (size_t i = 0; i < p->n; i++)
+        if (!s->engine && strcmp(p->figure[i].type, "gauge") == 0)
+            p->figure[i].value = NAN;
 }
 
 /* A name as the value of a label. */
@@ -99,7 +106,7 @@ static void write_label(FILE *f, const char *name)
     fputs("\"}", f);
 }
 
-/* The lines of one counter: one for each open model, with its name if there may be several. */
+/* The lines of one counter: one for each model that has it, with its name if there may be several. */
 static void write_figure(FILE *f, const struct server *s, const struct page *all, size_t at)
 {
     bool first = true;

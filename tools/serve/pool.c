@@ -96,6 +96,8 @@ static void *run(void *arg)
 static void give_order(struct pool *p, enum order order, struct served *s)
 {
     size_t n = p->server->n_models;
+    if (order == CLOSE)
+        s->past = engine_counts(s->engine);
     pthread_mutex_lock(&p->lock);
     p->how.store.memory = p->store.memory / n;
     p->how.store.disk = p->store.disk / n;

@@ -110,7 +110,8 @@ static int open_engine(struct served *s, const struct served_options *o)
                                .store = o->store,
                                .baton = o->baton,
                                .wake = o->wake,
-                               .user = o->user};
+                               .user = o->user,
+                               .past = s->past};
     char id[TFT_IDENTITY];
     int status = CLI_OK;
     if (!o->several || !o->store.folder)

@@ -36,6 +36,7 @@ struct served {
     struct served_file file;
     uint32_t capacity;  /* tokens of a prompt and its answer */
     bool calls, thinks;
+    struct engine_counts past; /* of its engines, until the last one was closed */
 
     /* While it is open. */
     struct tft_model *m;
