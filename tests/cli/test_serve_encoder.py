@@ -1,6 +1,7 @@
 """tuffet serve with models that write no text: encoders and rerankers. Vectors and scores are those
 of tuffet embed and tuffet rerank."""
 import json
+import re
 import threading
 
 from program import Case, main
@@ -85,6 +86,19 @@ class Encoder(Models):
                 t.join()
         for i in range(8):
             self.close(got[i], want[4 * i:4 * i + 4] * 3)
+
+    def test_passes_beside_another_model(self):
+        """A pass is bounded by time there. Before the speed is known it has 32 tokens."""
+        model, texts = self.model(), [f"{TEXTS[1]} {i}" for i in range(16)]
+        passes, vectors = [], []
+        for other in [], [f"other={self.toy()}"]:
+            with Server(f"encoder={model}", *other) as s:
+                vectors.append(self.vectors(s, texts, model="encoder"))
+                metrics = s.ask("/metrics")[2].decode()
+                passes.append(int(re.search(r"(?m)^tuffet:n_decode_total\S* (\d+)$", metrics)[1]))
+        self.assertEqual(passes[0], 1)
+        self.assertGreater(passes[1], 1)
+        self.assertEqual(vectors[1], vectors[0])
 
     def test_long_texts(self):
         model = self.model()
