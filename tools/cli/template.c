@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* localtime_r */
 #include "template.h"
 
 #include <stdlib.h>
@@ -217,10 +218,11 @@ static int64_t time_now(void)
     if (opt.date && read_date(opt.date, &year, &month, &day))
         return days_to(year, month, day) * 86400;
     time_t t = time(NULL);
-    const struct tm *local = localtime(&t);
-    return local ? days_to(local->tm_year + 1900, local->tm_mon + 1, local->tm_mday) * 86400 +
-                       local->tm_hour * 3600 + local->tm_min * 60 + local->tm_sec
-                 : 0;
+    struct tm local; /* threads of the server render at the same time */
+    return localtime_r(&t, &local)
+               ? days_to(local.tm_year + 1900, local.tm_mon + 1, local.tm_mday) * 86400 +
+                     local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec
+               : 0;
 }
 
 int64_t template_time(void)
