@@ -6,9 +6,10 @@
 #   --tests LOG     output of tools/scripts/test.sh at this commit; without it, the tests run here
 #
 # Everything is made twice, in clones of the tag in two folders, under another umask, language and
-# time zone, and must have the same bytes. Refused are a tree with changes, a tag that is not the
-# version of meson.build or not in NEWS, and tests that failed or were skipped without a reason. The
-# tag of a release is vX.Y.Z, that of a candidate vX.Y.Z-rcN, while NEWS may say "not yet released".
+# time zone, and must have the same bytes; the first time it is tried too. Refused are a tree with
+# changes, a tag that is not the version of meson.build or not in NEWS, and tests that failed or were
+# skipped without a reason. The tag of a release is vX.Y.Z, that of a candidate vX.Y.Z-rcN, while
+# NEWS may say "not yet released".
 # FOLDER gets the archives, NOTES (the section of NEWS), SHA256SUMS and SHA256SUMS.sig.
 set -eu
 refuse() {
@@ -149,7 +150,7 @@ if [ -z "$tests" ]; then
     }
     check_tests "$work/tests.log"
 fi
-(umask 077 && LC_ALL=C TZ=Pacific/Kiritimati make "$work/a/longer/name" "$work/second") || exit
+(umask 077 && CHECK=no LC_ALL=C TZ=Pacific/Kiritimati make "$work/a/longer/name" "$work/second") || exit
 diff -rq "$work/first" "$work/second" >&2 || refuse "the second time, other bytes were made"
 
 # ---- signed

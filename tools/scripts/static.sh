@@ -133,11 +133,12 @@ try() {
     "$@" --version
     "$@" run --temp 0 </dev/null >"$story"
     model=$([ -z "$emulator" ] || echo "$out/root")/stories2M.gguf
-    "$@" serve "$model" --port 18431 2>/dev/null &
+    port=$(python3 -c 'import socket as s; print(s.create_server(("", 0)).getsockname()[1])')
+    "$@" serve "$model" --port "$port" 2>/dev/null &
     server=$!
     trap 'kill $server' EXIT
     curl -fs --retry 20 --retry-connrefused --retry-delay 1 -d '{"prompt": "", "temperature": 0}' \
-        localhost:18431/v1/completions | grep -o '"text": *"[^"]*"'
+        "localhost:$port/v1/completions" | grep -o '"text": *"[^"]*"'
     kill $server
     trap - EXIT
     rm -rf "$out/root"
