@@ -44,7 +44,7 @@ done
 (cd "$out/1" && sha256sum ./*.deb && du -k ./*.deb)
 
 echo "== lintian"
-lintian --allow-root --fail-on warning "$out"/1/*.changes
+lintian --allow-root --fail-on error,warning "$out"/1/*.changes
 
 echo "== a Debian with nothing but these packages"
 root=$out/root
