@@ -10,7 +10,7 @@
 
 enum {
     SMALL = 32 << 10, /* bytes of a body that is handled at once, in about a millisecond */
-    MOST = 8,         /* handlers in threads */
+    MOST = 8,         /* handlers in threads; further ones wait */
     STACK = 8 << 20,  /* of a thread, as the clients' has: musl gives 128 KiB */
 };
 
@@ -26,7 +26,8 @@ struct aside {
     enum turn turn;
     bool waits; /* it has done its long work */
     bool done;
-    bool gone; /* the client is; of the clients' thread */
+    bool gone;    /* the client is; of the clients' thread, like the fields below */
+    bool started; /* else it waits */
     struct aside *next;
 };
 
@@ -97,7 +98,7 @@ static void *run(void *arg)
 
 /* ---- the clients' thread */
 
-/* Until the handler gives the turn back. False: it is done, and freed. */
+/* Until the handler gives the turn back. False: it is done. */
 static bool wait_for(struct aside *a)
 {
     pthread_mutex_lock(&a->lock);
@@ -106,24 +107,20 @@ static bool wait_for(struct aside *a)
     bool done = a->done;
     pthread_mutex_unlock(&a->lock);
     lost_watch(NULL);
-    if (!done)
-        return true;
-    pthread_join(a->thread, NULL);
-    pthread_cond_destroy(&a->changed);
-    pthread_mutex_destroy(&a->lock);
-    free(a);
-    return false;
+    if (done)
+        pthread_join(a->thread, NULL);
+    return !done;
 }
 
-static size_t count(const struct server *s)
+static size_t count_started(const struct loop *l)
 {
     size_t n = 0;
-    for (const struct aside *a = s->loop->asides; a; a = a->next)
-        n++;
+    for (const struct aside *a = l->asides; a; a = a->next)
+        n += a->started;
     return n;
 }
 
-static bool start(struct aside *a)
+static bool start_thread(struct aside *a)
 {
     sigset_t all, was;
     pthread_attr_t attr;
@@ -138,8 +135,27 @@ static bool start(struct aside *a)
     return started;
 }
 
-/* NULL: no memory, or no thread. */
-static struct aside *begin(struct exchange *x, void (*handle)(struct exchange *x))
+/* False: the handler is done. */
+static bool start(struct aside *a)
+{
+    struct exchange *x = a->x;
+    lost_watch(&x->lost);
+    if (a->gone) {
+        x->gone = NULL;
+        reply_error(x, 503, "unavailable_error", "the request was cancelled");
+    } else if (start_thread(a)) {
+        a->started = true;
+        return wait_for(a);
+    } else {
+        x->gone = NULL;
+        a->handle(x);
+    }
+    lost_watch(NULL);
+    return false;
+}
+
+/* NULL: no memory. */
+static struct aside *new_aside(struct exchange *x, void (*handle)(struct exchange *x))
 {
     struct aside *a = malloc(sizeof *a);
     if (!a)
@@ -149,27 +165,31 @@ static struct aside *begin(struct exchange *x, void (*handle)(struct exchange *x
     pthread_cond_init(&a->changed, NULL);
     x->gone = gone;
     x->user = a;
-    if (start(a))
-        return a;
+    return a;
+}
+
+static void free_aside(struct aside *a)
+{
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
-    x->gone = NULL;
     free(a);
-    return NULL;
 }
 
 void aside_run(struct exchange *x, void (*handle)(struct exchange *x))
 {
     struct loop *l = x->server->loop;
-    struct aside *a = own || x->size < SMALL || count(x->server) == MOST ? NULL : begin(x, handle);
+    struct aside *a = own || x->size < SMALL ? NULL : new_aside(x, handle), **at = &l->asides;
     if (!a) {
         handle(x);
         return;
     }
-    if (!wait_for(a))
+    if (count_started(l) < MOST && !start(a)) {
+        free_aside(a);
         return;
-    a->next = l->asides;
-    l->asides = a;
+    }
+    while (*at)
+        at = &(*at)->next;
+    *at = a;
 }
 
 /* Gives the handler the turn, if it waits for it. */
@@ -185,16 +205,28 @@ static bool resume(struct aside *a)
     return waits;
 }
 
+/* Calls goes_on for all that have started, or for those that wait, while there is room. */
+static void step_all(struct loop *l, bool started, bool (*goes_on)(struct aside *a))
+{
+    struct aside **at = &l->asides;
+    while (*at) {
+        struct aside *a = *at;
+        bool due = started ? a->started : !a->started && count_started(l) < MOST;
+        if (!due || goes_on(a)) {
+            at = &a->next;
+            continue;
+        }
+        *at = a->next;
+        free_aside(a);
+    }
+}
+
+static bool go_on(struct aside *a) { return !resume(a) || wait_for(a); }
+
 void aside_step(struct server *s)
 {
-    struct aside **at = &s->loop->asides;
-    while (*at) {
-        struct aside *a = *at, *next = a->next;
-        if (!resume(a) || wait_for(a))
-            at = &a->next;
-        else
-            *at = next;
-    }
+    step_all(s->loop, true, go_on);
+    step_all(s->loop, false, start);
 }
 
 bool aside_uses(const struct server *s, const struct served *m)

@@ -12,7 +12,7 @@
 #include "server.h"
 
 /* Calls handle(x), and returns when it has returned, or has begun long work; the rest is done by
-   aside_step(). Small requests, and those beyond a number, are handled in this thread. */
+   aside_step(). Small requests are handled in this thread; large ones beyond a number wait. */
 void aside_run(struct exchange *x, void (*handle)(struct exchange *x));
 
 /* In the clients' thread, after the loop was woken: goes on with handlers that have done their long
