@@ -45,25 +45,38 @@ static struct {
 
 /* ---- bytes of all connections */
 
+static void trim_soon(void);
+
+/* What was released before this event may be freed after it, on a busy machine: so there is another
+   one, until nothing was released in between. */
 static void trim(evutil_socket_t fd, short what, void *user)
 {
     (void)fd;
     (void)what;
     (void)user;
+    bool again = all.freed >= TRIM;
     all.trims = false;
     all.freed = 0;
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+    if (again)
+        trim_soon();
+}
+
+static void trim_soon(void)
+{
+    static const struct timeval soon = {.tv_usec = 100000};
+    if (!all.trims)
+        all.trims = event_base_once(all.base, -1, EV_TIMEOUT, trim, NULL, &soon) == 0;
 }
 
 /* The memory is freed soon after, so the pages go back a moment later. */
 static void note_freed(size_t n)
 {
-    static const struct timeval soon = {.tv_usec = 100000};
     all.freed += n;
-    if (all.freed >= TRIM && !all.trims)
-        all.trims = event_base_once(all.base, -1, EV_TIMEOUT, trim, NULL, &soon) == 0;
+    if (all.freed >= TRIM)
+        trim_soon();
 }
 
 static void unlink_gate(struct gate *g)
