@@ -344,13 +344,13 @@ static unsigned gain_code(float square)
                       GAIN_ZERO);
 }
 
-static float gain_of(unsigned code)
-{
-    static const float root[] = {1,           1.09050773f, 1.18920712f, 1.29683955f,
-                                 1.41421356f, 1.54221083f, 1.68179283f, 1.83400809f},
-                       power[] = {0.0625f, 0.125f, 0.25f, 0.5f, 1, 2, 4, 8};
-    return root[code % 8] * power[code / 8];
-}
+#define OCTAVE(x)                                                                                  \
+    x * 1.0f, x * 1.09050773f, x * 1.18920712f, x * 1.29683955f, x * 1.41421356f,                  \
+        x * 1.54221083f, x * 1.68179283f, x * 1.83400809f
+
+static const float gain_of[GAIN_CODES] = {OCTAVE(0.0625f), OCTAVE(0.125f), OCTAVE(0.25f),
+                                          OCTAVE(0.5f),    OCTAVE(1),      OCTAVE(2),
+                                          OCTAVE(4),       OCTAVE(8)};
 
 static void pack_gains(uint8_t *to, const uint8_t *code)
 {
@@ -365,13 +365,10 @@ static void pack_gains(uint8_t *to, const uint8_t *code)
 void tft_fisher_gains(const char *gains, uint32_t n_blocks, float *gain)
 {
     const uint8_t *from = (const uint8_t *)gains;
-    float of_code[GAIN_CODES];
-    for (unsigned code = 0; code < GAIN_CODES; code++)
-        of_code[code] = gain_of(code);
     for (uint32_t i = 0; i < n_blocks * TFT_FISHER_BLOCK; i += 4, from += 3) {
         uint32_t four = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16;
         for (uint32_t k = 0; k < 4; k++)
-            gain[i + k] = of_code[four >> 6 * k & (GAIN_CODES - 1)];
+            gain[i + k] = gain_of[four >> 6 * k & (GAIN_CODES - 1)];
     }
 }
 
@@ -393,7 +390,7 @@ static uint8_t put_token(const struct tft_fisher_head *h, const float *from, uin
     for (uint32_t d = 0; d < dim; d++)
         square += weight[d] * (x[d] - mean[d]) * (x[d] - mean[d]);
     unsigned g = gain_code(square);
-    float gain = gain_of(g);
+    float gain = gain_of[g];
     memset(code, 0, h->pad);
     code += h->pad;
     for (uint32_t d = 0; d < dim; d++) { /* half and step are 0 where there is no code */

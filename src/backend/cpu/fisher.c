@@ -130,9 +130,9 @@ void tft_fisher_begin(const struct tft_pass *p, const struct tft_tile *t, const 
     score_exact(p, t, q);
 }
 
-/* Rebuilds the keys of a block in this thread's workspace. gain: [32] */
-static const float *rebuild(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
-                            const float *gain)
+/* The keys of block b, to be rebuilt in this thread's workspace. gain: [32] */
+static struct tft_turn_keys keys_of(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
+                                    const float *gain)
 {
     const struct tft_kv *kv = &p->s->kv;
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
@@ -142,8 +142,7 @@ static const float *rebuild(const struct tft_pass *p, const struct tft_tile *t, 
     k.gain = gain;
     k.cos = tft_kv_turns(kv, t->layer) ? kv->turns.cos : NULL;
     k.sin = kv->turns.sin;
-    p->m->kern.turn_keys(&k);
-    return k.k;
+    return k;
 }
 
 /* Scores of the tile's queries q with the keys of a block, rows lds apart. */
@@ -175,10 +174,9 @@ static const float *turned_back(const struct tft_pass *p, const struct tft_tile 
 
 /* Scores of a block, stretch by stretch: each replaces the scores from its first place on. */
 static void score_block(const struct tft_pass *p, const struct tft_tile *t, uint32_t b,
-                        const float *q, const float *gain, float *scores)
+                        const float *q, const float *k, float *scores)
 {
     const struct tft_turns *turns = &p->s->kv.turns;
-    const float *k = rebuild(p, t, b, gain);
     float own[TFT_TILE * TFT_FISHER_BLOCK];
     if (!tft_kv_turns(&p->s->kv, t->layer)) {
         score(p, t, q, k, scores, TFT_SPAN);
@@ -201,9 +199,13 @@ void tft_score_fisher(const struct tft_pass *p, const struct tft_tile *t, struct
     const struct tft_fisher_head *h = head_of(p, t, TFT_KV_K);
     float gain[TFT_SPAN];
     tft_fisher_gains(tft_fisher_block(&p->s->kv, h, span.from).gains, span.n, gain);
-    for (uint32_t b = 0; b < span.n; b++)
-        score_block(p, t, span.from + b, q, gain + (size_t)b * TFT_FISHER_BLOCK,
-                    scores + (size_t)b * TFT_FISHER_BLOCK);
+    struct tft_turn_keys k = keys_of(p, t, span.from, gain);
+    for (uint32_t b = 0; b < span.n; b++) {
+        p->m->kern.turn_keys(&k);
+        score_block(p, t, span.from + b, q, k.k, scores + (size_t)b * TFT_FISHER_BLOCK);
+        k.codes += h->codes;
+        k.gain += TFT_FISHER_BLOCK;
+    }
     put_exact(p, t, span, scores);
 }
 

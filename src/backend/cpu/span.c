@@ -121,12 +121,10 @@ static void prefetch_codes(const struct tft_pass *p, const struct tft_tile *t, u
                  tft_kv_record_bytes(kv, t->layer, next.head, TFT_KV_K));
 }
 
+/* The codes of a head follow each other: the hardware sees a stream. */
 static void score_fisher(const struct tft_pass *p, const struct tft_tile *t,
-                         struct tft_code_span span, const float *q, float *scores,
-                         struct tft_next next, bool values)
+                         struct tft_code_span span, const float *q, float *scores)
 {
-    for (uint32_t b = 0; b < span.n; b++)
-        prefetch_codes(p, t, span.from + b, b, next, values);
     tft_score_fisher(p, t, span, q, scores);
     for (uint32_t i = 0; i < tft_tile_rows(t); i++)
         tft_cap_scores(p->m, scores + i * TFT_SPAN, span.n * p->s->kv.block);
@@ -141,7 +139,7 @@ void tft_score_blocks(const struct tft_pass *p, const struct tft_tile *t,
     uint32_t dim = t->dim, rows = tft_tile_rows(t);
     float factor = p->m->attn_scale, *key_scales = p->s->attend.scratch[p->tid].key_scales;
     if (kv->layer[t->layer].fisher[TFT_KV_K]) {
-        score_fisher(p, t, span, q, scores, next, values);
+        score_fisher(p, t, span, q, scores);
         return;
     }
     for (uint32_t b = 0; b < span.n; b++, scores += kv->block) {
