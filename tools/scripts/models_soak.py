@@ -5,8 +5,9 @@
 
 TUFFET and TOY are programs of a build (tools/tuffet, tests/toy), best with sanitizers. Each API has
 --clients clients; each request names one of the models. Models are opened and closed all the time,
-by the bound on memory and by requests. Some requests are aborted. Every five minutes the server is
-killed (kill -9) and started again. Every answer is compared with that of a server with this model
+by the bound on memory, by requests, and every 20 seconds by SIGHUP, after which some have other
+slots and contexts. Some requests are aborted. Every five minutes the server is killed (kill -9) and
+started again. Every answer is compared with that of a server with this model
 alone, and the four APIs of chat have to give the same text. Prints the requests, the number of
 answers that differ, and the memory of the server; --svg draws the memory over time. Ends with 1 if an
 answer differs, or if the server ends by itself.
@@ -17,6 +18,7 @@ import http.client
 import json
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,8 @@ import time
 WORDS = "once upon a time the hello world and in was to of".split()
 TEMPLATE = ("{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}</s>\n{% endfor %}"
             "{% if add_generation_prompt %}<|assistant|>\n{% endif %}")
-MODELS, PROMPTS, TOKENS, EACH = "abcd", 12, 12, 300
+MODELS, PROMPTS, TOKENS = "abcd", 12, 12
+EACH, RELOAD = 300, 20  # seconds between kills, and between SIGHUPs
 
 
 def openai(model, prompt):
@@ -98,13 +101,23 @@ class Server:
 class Soak:
     def __init__(self, a, models, want):
         self.a, self.models, self.want = a, models, want
+        self.config = pathlib.Path(next(iter(models.values()))).with_name("serve.ini")
+        self.rng = random.Random(2)
         self.lock = threading.Lock()
         self.server, self.stops = None, False
         self.counts = collections.Counter()
         self.memory = []  # minutes, kB
 
+    def write_config(self):
+        """The four models, some of them as no server had them before."""
+        self.config.write_text("".join(
+            f"[model {name}]\npath = {path}\nctx = {self.rng.randint(300, 500)}\n"
+            f"slots = {self.rng.randint(1, 4)}\n" if self.rng.random() < 0.5 else
+            f"[model {name}]\npath = {path}\n" for name, path in self.models.items()), "ascii")
+
     def start(self):
-        self.server = Server(self.a.tuffet, *self.models, f"--mem={self.a.mem}")
+        self.write_config()
+        self.server = Server(self.a.tuffet, f"--config={self.config}", f"--mem={self.a.mem}")
 
     def one(self, rng, api):
         model, prompt, server = rng.choice(MODELS), rng.randrange(PROMPTS), self.server
@@ -146,7 +159,7 @@ class Soak:
                    for i, api in enumerate(APIS) for k in range(self.a.clients)]
         for t in threads:
             t.start()
-        kill = begin + EACH
+        kill, reload = begin + EACH, begin + RELOAD
         while time.monotonic() < begin + 60 * self.a.minutes and not self.counts["ended"]:
             time.sleep(10)
             if self.server.process.poll() is not None:
@@ -155,6 +168,10 @@ class Soak:
             self.memory.append(((time.monotonic() - begin) / 60, self.server.kb()))
             print(f"{self.memory[-1][0]:.1f} min, {self.memory[-1][1]} kB", dict(self.counts),
                   flush=True)
+            if time.monotonic() > reload:
+                self.write_config()
+                self.server.process.send_signal(signal.SIGHUP)
+                reload += RELOAD
             if time.monotonic() > kill:
                 old = self.server
                 old.killed = True
@@ -171,16 +188,16 @@ class Soak:
 
 
 def expected(a, folder):
-    """The arguments of the models, and the answers of servers with one model."""
+    """The files of the models, and the answers of servers with one model."""
     rng = random.Random(1)
     want = {"prompts": [" ".join(rng.choices(WORDS, k=rng.randint(1, 60))) for _ in range(PROMPTS)]}
-    models = []
+    models = {}
     for i, name in enumerate(MODELS):
         path = f"{folder}/{name}.gguf"
         subprocess.run([a.toy, "write", path, "endless=1", "ctx=500", f"seed={i + 1}",
                         f"template={TEMPLATE}"], check=True)
-        models.append(f"{name}={path}")
-        alone = Server(a.tuffet, models[-1], "--slots=1", "--cache-mem=0")
+        models[name] = path
+        alone = Server(a.tuffet, f"{name}={path}", "--slots=1", "--cache-mem=0")
         for k, prompt in enumerate(want["prompts"]):
             texts = set()
             for api, text in APIS.items():
