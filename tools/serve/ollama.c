@@ -213,33 +213,70 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     return all;
 }
 
-/* The same message in OpenAI's form. */
-static json_t *copy_message(struct fields *f, json_t *x, size_t at)
+/* Takes the call that the result `x` answers from `calls`: the first of its tool, or the first if it
+   names no tool. NULL if there is none. */
+static json_t *take_answered(json_t *calls, const json_t *x)
+{
+    const json_t *name = json_object_get(x, "tool_name");
+    json_t *call;
+    size_t i;
+    json_array_foreach(calls, i, call)
+    {
+        if (!json_string_length(name) ||
+            json_equal(name, json_object_get(json_object_get(call, "function"), "name"))) {
+            json_incref(call);
+            json_array_remove(calls, i);
+            return call;
+        }
+    }
+    return NULL;
+}
+
+/* Gives a result the id and the name of its call, which clients of Ollama may leave out. */
+static void link_result(json_t *result, json_t *calls)
+{
+    json_t *call = take_answered(calls, result);
+    if (call && !json_string_length(json_object_get(result, "tool_call_id")))
+        json_object_set(result, "tool_call_id", json_object_get(call, "id"));
+    if (call && !json_string_length(json_object_get(result, "name")))
+        json_object_set(result, "name", json_object_get(json_object_get(call, "function"), "name"));
+    json_decref(call);
+}
+
+/* The same message in OpenAI's form. `open` has the calls that no message has answered yet. */
+static json_t *copy_message(struct fields *f, json_t *x, size_t at, json_t *open)
 {
     json_t *made = json_copy(x), *calls = json_object_get(x, "tool_calls");
+    const char *role = json_string_value(json_object_get(x, "role"));
     json_t *name = json_object_get(x, "tool_name"), *thinking = json_object_get(x, "thinking");
     const json_t *content = json_object_get(x, "content");
     if (json_array_size(json_object_get(x, "images")))
         request_lacks(f, "images");
-    if (json_array_size(calls))
+    if (json_array_size(calls)) {
         json_object_set_new(made, "tool_calls", copy_calls(calls, at));
+        json_array_clear(open);
+        json_array_extend(open, json_object_get(made, "tool_calls"));
+    }
     if (json_string_length(name))
         json_object_set(made, "name", name);
     if (json_string_length(thinking))
         json_object_set(made, "reasoning_content", thinking);
     if (json_is_object(x) && (!content || json_is_null(content)))
         json_object_set_new(made, "content", json_string(""));
+    if (role && strcmp(role, "tool") == 0)
+        link_result(made, open);
     return made;
 }
 
 static json_t *copy_messages(struct fields *f)
 {
-    json_t *all = json_array(), *x;
+    json_t *all = json_array(), *open = json_array(), *x;
     size_t i;
     json_array_foreach(json_object_get(f->body, "messages"), i, x)
     {
-        json_array_append_new(all, copy_message(f, x, i));
+        json_array_append_new(all, copy_message(f, x, i, open));
     }
+    json_decref(open);
     return all;
 }
 
