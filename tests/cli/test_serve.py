@@ -860,6 +860,21 @@ class Serve(Case):
                 p.communicate(timeout=PATIENCE)
         self.assertEqual(p.returncode, 0)
 
+    def test_the_service_of_openwrt(self):
+        """The command that packaging/openwrt gives to procd, whose functions are played."""
+        script = pathlib.Path(__file__).parents[2] / "packaging/openwrt/tuffet.init"
+        play = "procd_open_instance() { :; }; procd_close_instance() { echo closed; }\n" \
+               'procd_set_param() { printf "%s\\n" "$*"; }\n. "$1"; start_service'
+        lines = subprocess.run(["sh", "-euc", play, "sh", script], check=True, text=True,
+                               capture_output=True, timeout=PATIENCE).stdout.splitlines()
+        self.assertEqual(lines[-1], "closed")
+        name, program, command, model, *options = lines[0].split(" ")
+        self.assertEqual((name, command, program.endswith("/tuffet")), ("command", "serve", True))
+        self.assertTrue(model.endswith(".gguf"))
+        options[options.index("--host") + 1] = "127.0.0.1"
+        with Server(self.endless(), *options) as s:
+            self.assertEqual(s.ask("/health")[2], {"status": "ok"})
+
     def test_thoughts_are_apart(self):
         thinking = ZEPHYR.replace("<|assistant|>\n", "<|assistant|>\n<think>\n")
         with Server(self.endless()) as s, Server(self.endless(template=thinking)) as t:
