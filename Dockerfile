@@ -1,9 +1,11 @@
-# tuffet serve in a container, which needs no network at run time:
+# tuffet serve in a container, which needs no network at run time and writes nothing:
 #
 #     docker build -t tuffet .
-#     docker run --rm -p 127.0.0.1:8080:8080 -v ~/models:/models:ro tuffet model.gguf
+#     docker run --rm --read-only --cap-drop ALL -p 127.0.0.1:8080:8080 -v ~/models:/models:ro \
+#         tuffet model.gguf
 #
 # Options of `tuffet serve` may follow the model: --allow-host NAME lets clients call it by NAME.
+# Nothing depends on the architecture: docker buildx build --platform linux/amd64,linux/arm64 .
 FROM debian:bookworm-slim AS build
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
         gcc libc6-dev meson ninja-build pkgconf libjansson-dev libedit-dev libevent-dev \
@@ -17,9 +19,11 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
         ca-certificates libcurl4 libedit2 libevent-core-2.1-7 libevent-extra-2.1-7 libgomp1 \
         libjansson4 libssl3 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system tuffet
+    && useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin tuffet
 COPY --from=build /build/tools/tuffet /usr/local/bin/tuffet
-USER tuffet
+COPY LICENSE /usr/share/doc/tuffet/copyright
+# A number, so that Kubernetes sees that it is not root.
+USER 10001:10001
 WORKDIR /models
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["bash", "-c", \

@@ -70,6 +70,7 @@ NOT_RUN = {
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
     ("docs/server-reference.md", "tuffet serve model.gguf --lora"): "needs adapters: cli_serve_lora",
+    ("docs/install.md", "docker"): "needs a Docker that runs",
     ("docs/server.md", "docker"): "needs a Docker that runs",
     ("docs/server.md", "tuffet serve small=llama-1b.gguf"): "two models: cli_serve_models",
     ("docs/server.md", "tuffet serve --config"): "needs the file: cli_serve_config",
