@@ -8,11 +8,14 @@ root=
 export DEBIAN_FRONTEND=noninteractive
 
 # bounded SECONDS COMMAND...: tries three times, each for at most so long. Another program may have
-# apt's lock for a while.
+# apt's lock for a while. A try that ran out of time left packages half installed, as on a slow
+# card: apt wants them configured first.
 bounded() {
     seconds=$1
     shift
     for try in 1 2 3; do
+        [ "$try" = 1 ] ||
+            timeout --kill-after=10 "$seconds" $root dpkg --configure -a >/dev/null 2>&1 || :
         timeout --kill-after=10 "$seconds" $root "$@" && return
         echo "install.sh: try $try of 3 failed: $*" >&2
     done
