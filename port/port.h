@@ -1,7 +1,8 @@
 /*
  * port/ is the only part of the library that knows the operating system. posix.c implements this
- * header for Linux, the BSDs and macOS, windows.c for Windows; threads_openmp.c, threads_posix.c or
- * threads_none.c implements the threads. A port to another system implements the same functions.
+ * header for Linux, the BSDs and macOS, with cpus.c; windows.c for Windows, with cpus_windows.c.
+ * threads_openmp.c, threads_posix.c or threads_none.c implements the threads. A port to another
+ * system implements the same functions.
  *
  * A function that can fail returns 0 or an errno, unless its comment says otherwise. Result
  * parameters are never NULL, and are unchanged on failure. No function prints or aborts.

@@ -3,12 +3,11 @@
  * ends the process, the team is smaller. In a child of fork(), where OpenMP hangs, the child starts
  * its own threads.
  */
-#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "team.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "thread.h"
 
 /* A team at work, on the stack of the thread that began the team. */
 struct job {
@@ -63,17 +62,6 @@ static void give(struct worker *w, struct job *job)
         tft_port_wake(&w->jobs);
 }
 
-/* The program's own threads handle its signals. */
-static bool start(struct worker *w)
-{
-    sigset_t every, was;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &was);
-    bool started = pthread_create(&w->thread, NULL, work, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return started;
-}
-
 /* A worker in no list except `all`, or NULL. The caller holds the lock. */
 static struct worker *hire(void)
 {
@@ -87,7 +75,7 @@ static struct worker *hire(void)
     else if (!(w = malloc(sizeof *w)))
         return NULL;
     *w = (struct worker){.next_of_all = all};
-    if (start(w)) {
+    if (tft_port_start(&w->thread, 0, work, w) == 0) {
         all = w;
         return w;
     }
@@ -120,7 +108,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(before_fork, in_parent, in_child);
+    tft_port_at_fork(before_fork, in_parent, in_child);
 }
 
 /* Runs when the library is unloaded or the process ends. A busy worker is left alone. */

@@ -259,31 +259,24 @@ uint64_t tft_port_ns(void)
     return t / f * 1000000000u + t % f * 1000000000u / f;
 }
 
-int tft_port_affinity(void)
-{
-    DWORD_PTR mine, system;
-    int n = 0;
-    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &system))
-        for (; mine; mine &= mine - 1)
-            n++;
-    return n ? n : 1;
-}
-
-void tft_port_count_cpus(struct tft_cpus *out)
-{
-    int n = tft_port_affinity();
-    *out = (struct tft_cpus){n, n, n, 0};
-}
+/* All sleeping threads share a condition. */
+static SRWLOCK sleep_lock = SRWLOCK_INIT;
+static CONDITION_VARIABLE woken = CONDITION_VARIABLE_INIT;
 
 void tft_port_sleep(atomic_uint *word, unsigned seen)
 {
+    AcquireSRWLockExclusive(&sleep_lock);
     if (atomic_load(word) == seen)
-        Sleep(0);
+        SleepConditionVariableSRW(&woken, &sleep_lock, INFINITE, 0);
+    ReleaseSRWLockExclusive(&sleep_lock);
 }
 
 void tft_port_wake(atomic_uint *word)
 {
     (void)word;
+    AcquireSRWLockExclusive(&sleep_lock);
+    WakeAllConditionVariable(&woken);
+    ReleaseSRWLockExclusive(&sleep_lock);
 }
 
 unsigned tft_port_cpu_features(void)
