@@ -30,6 +30,22 @@ bool system_is_same_file(const char *a, const char *b);
    not known. */
 bool system_disk_left(const char *path, uint64_t *bytes);
 
+/* A file. Without padding. */
+struct system_file {
+    uint64_t device, number; /* of two files, one differs */
+    uint64_t size;
+    int64_t seconds, ns; /* of its last change, since 1970 */
+};
+
+/* The name of the file at the end of a path. */
+const char *system_file_name(const char *path);
+
+/* The file that a path leads to, also by links. Returns false if there is none. */
+bool system_find_file(const char *path, struct system_file *out);
+
+/* The bytes of memory that the machine has; 0: unknown. */
+uint64_t system_memory(void);
+
 /* The bytes of memory that programs can still take. Returns false if that is not known. */
 bool system_memory_left(uint64_t *bytes);
 
@@ -39,6 +55,20 @@ bool system_nice(int n);
 
 /* The bytes of an open file; -1: it has no size. */
 int64_t system_file_size(FILE *f);
+int64_t system_size(int fd);
+
+/* Reads a line with its newline to *line[*room], which grows, and adds a 0. Returns the bytes of
+   the line; -1 at the end of the file, or after an error. The caller frees *line. */
+int64_t system_line(char **line, size_t *room, FILE *f);
+
+/* Memory in whole pages, all zero, which the system has back as soon as they are freed. NULL on
+   failure. */
+void *system_pages(size_t size);
+void system_free_pages(void *p, size_t size);
+size_t system_page_size(void);
+
+/* The machine's own name, with a 0 at its end. Returns false if it is not known. */
+bool system_host_name(char *name, size_t room);
 
 /* Keeps in memory what the process has now, files too, and reads what is not there yet. Returns
    false, with errno set, if the system refuses. */

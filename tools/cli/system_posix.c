@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700 /* nice */
 #include "system.h"
 
@@ -32,6 +33,25 @@ bool system_is_same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+const char *system_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool system_find_file(const char *path, struct system_file *out)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return false;
+    *out = (struct system_file){.device = (uint64_t)st.st_dev,
+                                .number = (uint64_t)st.st_ino,
+                                .size = (uint64_t)st.st_size,
+                                .seconds = (int64_t)st.st_mtim.tv_sec,
+                                .ns = (int64_t)st.st_mtim.tv_nsec};
+    return true;
+}
+
 bool system_disk_left(const char *path, uint64_t *bytes)
 {
     struct statvfs disk;
@@ -41,6 +61,12 @@ bool system_disk_left(const char *path, uint64_t *bytes)
     free(folder);
     *bytes = known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
     return known;
+}
+
+uint64_t system_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    return pages > 0 ? (uint64_t)pages * system_page_size() : 0;
 }
 
 bool system_memory_left(uint64_t *bytes)
@@ -63,10 +89,31 @@ bool system_nice(int n)
     return nice(n) != -1 || !errno;
 }
 
-int64_t system_file_size(FILE *f)
+int64_t system_file_size(FILE *f) { return system_size(fileno(f)); }
+
+int64_t system_size(int fd)
 {
     struct stat s;
-    return fstat(fileno(f), &s) == 0 ? (int64_t)s.st_size : -1;
+    return fstat(fd, &s) == 0 ? (int64_t)s.st_size : -1;
+}
+
+int64_t system_line(char **line, size_t *room, FILE *f) { return getline(line, room, f); }
+
+void *system_pages(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void system_free_pages(void *p, size_t size) { munmap(p, size); }
+
+size_t system_page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+bool system_host_name(char *name, size_t room)
+{
+    bool known = gethostname(name, room) == 0;
+    name[room - 1] = 0;
+    return known;
 }
 
 bool system_lock_memory(void) { return mlockall(MCL_CURRENT) == 0; }

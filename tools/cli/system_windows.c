@@ -131,6 +131,12 @@ bool system_disk_left(const char *path, uint64_t *bytes)
     return known;
 }
 
+uint64_t system_memory(void)
+{
+    MEMORYSTATUSEX m = {.dwLength = sizeof m};
+    return GlobalMemoryStatusEx(&m) ? m.ullTotalPhys : 0;
+}
+
 bool system_memory_left(uint64_t *bytes)
 {
     MEMORYSTATUSEX m = {.dwLength = sizeof m};
@@ -145,7 +151,59 @@ bool system_nice(int n)
                             n < 10 ? BELOW_NORMAL_PRIORITY_CLASS : IDLE_PRIORITY_CLASS);
 }
 
-int64_t system_file_size(FILE *f) { return _filelengthi64(_fileno(f)); }
+int64_t system_file_size(FILE *f) { return system_size(_fileno(f)); }
+
+int64_t system_size(int fd) { return _filelengthi64(fd); }
+
+static bool has_room(char **line, size_t *room, size_t n)
+{
+    size_t more = n < 128 ? 128 : 2 * n;
+    char *grown = n < *room ? *line : realloc(*line, more);
+    if (!grown)
+        return false;
+    *room = n < *room ? *room : more;
+    *line = grown;
+    return true;
+}
+
+int64_t system_line(char **line, size_t *room, FILE *f)
+{
+    size_t n = 0;
+    int c = 0;
+    if (!has_room(line, room, 0))
+        return -1;
+    while (c != '\n' && (c = getc(f)) != EOF) {
+        if (!has_room(line, room, n + 1))
+            return -1;
+        (*line)[n++] = (char)c;
+    }
+    (*line)[n] = 0;
+    return n ? (int64_t)n : -1;
+}
+
+void *system_pages(size_t size)
+{
+    return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+void system_free_pages(void *p, size_t size)
+{
+    (void)size;
+    VirtualFree(p, 0, MEM_RELEASE);
+}
+
+size_t system_page_size(void)
+{
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    return system.dwPageSize;
+}
+
+bool system_host_name(char *name, size_t room)
+{
+    DWORD n = (DWORD)room;
+    return GetComputerNameExA(ComputerNameDnsHostname, name, &n);
+}
 
 bool system_lock_memory(void)
 {
@@ -180,4 +238,30 @@ bool system_is_same_file(const char *a, const char *b)
     BY_HANDLE_FILE_INFORMATION x, y;
     return describe(a, &x) && describe(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
            x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
+}
+
+const char *system_file_name(const char *path)
+{
+    const char *name = path;
+    for (const char *p = path; *p; p++)
+        if (strchr("/\\:", *p))
+            name = p + 1;
+    return name;
+}
+
+bool system_find_file(const char *path, struct system_file *out)
+{
+    enum { TICKS = 10000000 };                    /* of 100 ns in a second */
+    static const int64_t from_1601 = 11644473600; /* seconds to 1970 */
+    BY_HANDLE_FILE_INFORMATION i;
+    if (!describe(path, &i))
+        return false;
+    const FILETIME *t = &i.ftLastWriteTime;
+    uint64_t ticks = (uint64_t)t->dwHighDateTime << 32 | t->dwLowDateTime;
+    *out = (struct system_file){.device = i.dwVolumeSerialNumber,
+                                .number = (uint64_t)i.nFileIndexHigh << 32 | i.nFileIndexLow,
+                                .size = (uint64_t)i.nFileSizeHigh << 32 | i.nFileSizeLow,
+                                .seconds = (int64_t)(ticks / TICKS) - from_1601,
+                                .ns = (int64_t)(ticks % TICKS) * 100};
+    return true;
 }

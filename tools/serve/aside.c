@@ -1,12 +1,10 @@
-#define _POSIX_C_SOURCE 200809L
 #include "aside.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "loop.h"
 #include "lost.h"
+#include "port/thread.h"
 
 enum {
     SMALL = 32 << 10, /* bytes of a body that is handled at once, in about a millisecond */
@@ -120,21 +118,6 @@ static size_t count_started(const struct loop *l)
     return n;
 }
 
-static bool start_thread(struct aside *a)
-{
-    sigset_t all, was;
-    pthread_attr_t attr;
-    if (pthread_attr_init(&attr) != 0)
-        return false;
-    sigfillset(&all); /* signals are for the clients' thread */
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    bool started = pthread_attr_setstacksize(&attr, STACK) == 0 &&
-                   pthread_create(&a->thread, &attr, run, a) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    pthread_attr_destroy(&attr);
-    return started;
-}
-
 /* False: the handler is done. */
 static bool start(struct aside *a)
 {
@@ -143,7 +126,7 @@ static bool start(struct aside *a)
     if (a->gone) {
         x->gone = NULL;
         reply_error(x, 503, "unavailable_error", "the request was cancelled");
-    } else if (start_thread(a)) {
+    } else if (tft_port_start(&a->thread, STACK, run, a) == 0) {
         a->started = true;
         return wait_for(a);
     } else {

@@ -1,8 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "engine.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +8,7 @@
 #include "answer.h"
 #include "embedder.h"
 #include "engine_state.h"
+#include "port/thread.h"
 #include "shape.h"
 #include "tools/cli/power.h"
 #include "tools/cli/verbose.h"
@@ -546,15 +545,10 @@ struct engine_counts engine_counts(struct engine *e)
 
 struct store_counts engine_stored(struct engine *e) { return store_counts(e->store); }
 
-/* The clients' thread handles the program's signals. */
 static bool start(struct engine *e)
 {
-    sigset_t every, was;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &was);
-    e->started = pthread_create(&e->thread, NULL, run, e) == 0;
-    e->shapes = pthread_create(&e->shaper, NULL, shape_jobs, e) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    e->started = tft_port_start(&e->thread, 0, run, e) == 0;
+    e->shapes = tft_port_start(&e->shaper, 0, shape_jobs, e) == 0;
     return e->started && e->shapes;
 }
 

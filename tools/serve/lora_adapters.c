@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "request.h"
+#include "tools/cli/system.h"
 
 static json_t *describe(const struct loras *l, uint32_t i)
 {
     char *path = cli_lora_path(i);
-    const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+    const char *name = path ? system_file_name(path) : NULL;
     json_t *all =
         json_pack("{s:I, s:o, s:f}", "id", (json_int_t)i, "path",
                   name ? json_bytes(name, strlen(name)) : NULL, "scale", (double)l->scale[i]);

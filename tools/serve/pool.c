@@ -1,8 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "pool.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +9,7 @@
 #include "loop.h"
 #include "lost.h"
 #include "ollama.h"
+#include "port/thread.h"
 #include "query.h"
 #include "request.h"
 #include "room.h"
@@ -55,8 +54,8 @@ struct pool {
    the name. */
 static void read_reason(struct pool *p)
 {
-    const char *path = p->task.path, *why = cli_last_error(), *slash = strrchr(path, '/');
-    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    const char *path = p->task.path, *why = cli_last_error();
+    size_t folder = (size_t)(system_file_name(path) - path);
     if (strncmp(why, path, folder) == 0)
         why += folder;
     snprintf(p->why, sizeof p->why, "%s", why);
@@ -496,7 +495,6 @@ int pool_peek(struct server *s, size_t n_asked)
 int pool_open(struct pool **out, struct server *s, const struct served_options *o)
 {
     struct pool *p = *out = calloc(1, sizeof *p);
-    sigset_t every, was;
     if (!p)
         return cli_fail("out of memory");
     p->server = s;
@@ -508,10 +506,7 @@ int pool_open(struct pool **out, struct server *s, const struct served_options *
     p->lodgers = calloc(CATALOG_ALL, sizeof *p->lodgers);
     if (!p->lodgers)
         return cli_fail("out of memory");
-    sigfillset(&every); /* the clients' thread handles the program's signals */
-    pthread_sigmask(SIG_SETMASK, &every, &was);
-    p->started = pthread_create(&p->thread, NULL, run, p) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    p->started = tft_port_start(&p->thread, 0, run, p) == 0;
     return p->started ? CLI_OK : cli_fail("a thread cannot be started");
 }
 
