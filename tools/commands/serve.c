@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tools/cli/form.h"
+#include "tools/cli/system.h"
 #include "tools/commands/commands.h"
 #include "tools/pull/operand.h"
 #include "tools/serve/catalog.h"
@@ -81,8 +82,7 @@ static int read_port(void)
 static int read_cache(void)
 {
     if (opt.store.memory == UINT64_MAX) {
-        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-        uint64_t share = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / 16 : 0;
+        uint64_t share = system_memory() / 16;
         opt.store.memory = share < (uint64_t)1 << 30 ? share : (uint64_t)1 << 30;
     }
     if (opt.store.folder && !opt.store.memory)

@@ -1,9 +1,9 @@
-#define _POSIX_C_SOURCE 200809L
 #include "access.h"
 
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
+
+#include "tools/cli/system.h"
 
 /* ---- the key */
 
@@ -70,9 +70,8 @@ static bool is_address(const char *host)
 static bool is_own(const char *host)
 {
     char own[256 + sizeof ".local"];
-    if (gethostname(own, 256) != 0)
+    if (!system_host_name(own, 256))
         return false;
-    own[255] = 0;
     if (is_name(host, own))
         return true;
     strcpy(own + strcspn(own, "."), ".local");

@@ -13,6 +13,7 @@
 #include "lost.h"
 #include "router.h"
 #include "served.h"
+#include "tools/cli/system.h"
 
 /* A file of lines. */
 struct lines {
@@ -50,7 +51,7 @@ struct task {
 /* Reads the next line. False: there is none. */
 static bool next_line(struct lines *l)
 {
-    ssize_t n = getline(&l->p, &l->room, l->f);
+    int64_t n = system_line(&l->p, &l->room, l->f);
     if (n <= 0)
         return false;
     l->whole = l->p[n - 1] == '\n';

@@ -1,11 +1,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "catalog.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "directory.h"
 #include "fields.h"
 
 /* ---- names */
@@ -106,7 +105,7 @@ int catalog_check_aliases(const struct server *s)
 /* The file's name, without .gguf, as UTF-8. */
 static char *name_of(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *file = system_file_name(path);
     size_t n = strlen(file);
     bool gguf = n > 5 && strcmp(file + n - 5, ".gguf") == 0;
     json_t *text = json_bytes(file, gguf ? n - 5 : n);
@@ -174,36 +173,63 @@ int catalog_add_setup(struct server *s)
     return status;
 }
 
-static int is_model(const struct dirent *d)
+/* ---- a folder of models */
+
+struct names {
+    char **name; /* [n] */
+    size_t n;
+    bool full; /* out of memory */
+};
+
+static bool take_name(void *user, const char *name)
 {
-    size_t n = strlen(d->d_name);
-    return n > 5 && *d->d_name != '.' && strcmp(d->d_name + n - 5, ".gguf") == 0;
+    struct names *all = user;
+    size_t n = strlen(name);
+    if (n <= 5 || *name == '.' || strcmp(name + n - 5, ".gguf") != 0)
+        return true;
+    char **more = realloc(all->name, (all->n + 1) * sizeof *more);
+    char *copy = more ? strdup(name) : NULL;
+    all->name = more ? more : all->name;
+    all->full = !copy;
+    if (copy)
+        all->name[all->n++] = copy;
+    return copy;
 }
 
 /* In the order of bytes, whatever the locale. */
-static int compare(const struct dirent **a, const struct dirent **b)
+static int compare(const void *a, const void *b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int find_models(struct names *all, const char *folder)
+{
+    struct directory *d = NULL;
+    int os = directory_open(&d, folder);
+    if (!os)
+        os = directory_list(d, take_name, all);
+    directory_close(d);
+    if (os)
+        return cli_fail("%s: %s", folder, strerror(os));
+    if (all->n)
+        qsort(all->name, all->n, sizeof *all->name, compare);
+    return all->full ? cli_fail("out of memory") : CLI_OK;
 }
 
 int catalog_add_folder(struct server *s, const char *folder)
 {
-    struct dirent **all;
-    int n = scandir(folder, &all, is_model, compare), status = CLI_OK;
-    if (n < 0)
-        return cli_fail("%s: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        size_t room = strlen(folder) + strlen(all[i]->d_name) + 2;
-        char *path = malloc(room);
+    struct names all = {0};
+    int status = find_models(&all, folder);
+    for (size_t i = 0; i < all.n; i++) {
+        size_t room = strlen(folder) + strlen(all.name[i]) + 2;
+        char *path = status == CLI_OK ? malloc(room) : NULL;
         if (path)
-            snprintf(path, room, "%s/%s", folder, all[i]->d_name);
+            snprintf(path, room, "%s/%s", folder, all.name[i]);
         if (status == CLI_OK)
-            status = add(s, name_of(all[i]->d_name), path, NULL);
-        else
-            free(path);
-        free(all[i]);
+            status = add(s, name_of(all.name[i]), path, NULL);
+        free(all.name[i]);
     }
-    free(all);
+    free(all.name);
     return status;
 }
 

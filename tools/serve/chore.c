@@ -2,12 +2,11 @@
 #include "chore.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "directory.h"
 
 bool chore_is_ready(const struct chore *c, const struct slot *slots, size_t n_slots)
 {
@@ -27,8 +26,8 @@ static void list(struct chore *c, const struct slot *slots, size_t n_slots)
 
 static size_t file_size(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
+    struct system_file file;
+    return system_find_file(path, &file) ? (size_t)file.size : 0;
 }
 
 /* The chore's error: a system call on its file failed with errno `os`. A long path leaves room for
@@ -55,7 +54,7 @@ static enum tft_status write_draft(struct chore *c, const struct tft_session *s,
     }
     errno = 0;
     enum tft_status status = tft_session_save_to(s, NULL, write_part, f, &c->err);
-    bool whole = status != TFT_ERR_CANCELLED && fflush(f) == 0 && fsync(fd) == 0;
+    bool whole = status != TFT_ERR_CANCELLED && fflush(f) == 0 && directory_sync(fd) == 0;
     int os = errno;
     if ((fclose(f) != 0 || !whole) && (status == TFT_OK || status == TFT_ERR_CANCELLED))
         status = fail(c, os ? os : EIO, "cannot be written");
@@ -64,23 +63,23 @@ static enum tft_status write_draft(struct chore *c, const struct tft_session *s,
 
 /* A client chooses the name, and others may have put a link into the folder. So the name is never
    opened: a new file replaces it, under a name that clients cannot choose until it is complete. */
-static enum tft_status save_in(struct chore *c, const struct tft_session *s, int folder,
-                               const char *name)
+static enum tft_status save_in(struct chore *c, const struct tft_session *s,
+                               const struct directory *folder, const char *name)
 {
-    char draft[NAME_MAX + 1];
+    enum { NAME = 256 }; /* most systems' names have at most 255 bytes */
+    char draft[NAME];
     if (snprintf(draft, sizeof draft, ".%s.new", name) >= (int)sizeof draft)
         return fail(c, ENAMETOOLONG, "cannot be created");
-    unlinkat(folder, draft, 0);
-    int fd = openat(folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    directory_remove(folder, draft);
+    int fd = directory_create(folder, draft);
     if (fd < 0)
         return fail(c, errno, "cannot be created");
     enum tft_status status = write_draft(c, s, fd);
-    if (status == TFT_OK && renameat(folder, draft, folder, name) != 0)
-        status = fail(c, errno, "cannot be replaced");
-    if (status == TFT_OK)
-        fsync(folder);
-    else
-        unlinkat(folder, draft, 0);
+    int os = status == TFT_OK ? directory_replace(folder, draft, name) : 0;
+    if (os)
+        status = fail(c, os, "cannot be replaced");
+    if (status != TFT_OK)
+        directory_remove(folder, draft);
     return status;
 }
 
@@ -89,11 +88,11 @@ static void save(struct chore *c, struct slot *s)
     char folder[sizeof c->path];
     const char *slash = strrchr(c->path, '/');
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - c->path + 1), c->path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct directory *d = NULL;
+    int os = directory_open(&d, folder);
     c->n_tokens = tft_pos(s->s);
-    c->status = fd < 0 ? fail(c, errno, "cannot be created") : save_in(c, s->s, fd, slash + 1);
-    if (fd >= 0)
-        close(fd);
+    c->status = os ? fail(c, os, "cannot be created") : save_in(c, s->s, d, slash + 1);
+    directory_close(d);
     c->bytes = file_size(c->path);
 }
 

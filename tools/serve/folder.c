@@ -1,18 +1,15 @@
-#define _DEFAULT_SOURCE /* flock */
+#define _POSIX_C_SOURCE 200809L
 #include "folder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "directory.h"
+#include "port/thread.h"
 
 #define LOCK "tuffet.lock"
 #define DRAFT "tuffet.new"
@@ -32,7 +29,7 @@ struct waiting {
 
 struct folder {
     const char *path;
-    int fd, lock_fd;
+    struct directory *dir;
     uint64_t most;
     struct image_kind kind;
     struct budget *budget;
@@ -69,7 +66,7 @@ static int open_file(const struct folder *f, uint64_t number)
 {
     char name[NAME];
     name_of(number, name);
-    return openat(f->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return directory_read(f->dir, name);
 }
 
 /* Forgets a file. Under the lock. */
@@ -88,7 +85,7 @@ static void discard(struct folder *f, struct file **at)
 {
     char name[NAME];
     name_of((*at)->number, name);
-    unlinkat(f->fd, name, 0);
+    directory_remove(f->dir, name);
     forget(f, at);
 }
 
@@ -139,7 +136,7 @@ static int write_all(int fd, const unsigned char *p, size_t n)
         p += done > 0 ? done : 0;
         n -= done > 0 ? (size_t)done : 0;
     }
-    return fsync(fd) == 0 ? 0 : errno;
+    return directory_sync(fd);
 }
 
 /* Returns 0 or an errno. */
@@ -147,19 +144,17 @@ static int write_file(const struct folder *f, const struct image *i, uint64_t nu
 {
     char name[NAME];
     name_of(number, name);
-    unlinkat(f->fd, DRAFT, 0);
-    int fd = openat(f->fd, DRAFT, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    directory_remove(f->dir, DRAFT);
+    int fd = directory_create(f->dir, DRAFT);
     if (fd < 0)
         return errno;
     int os = write_all(fd, i->data, i->size);
     if (close(fd) != 0 && !os)
         os = errno;
-    if (!os && renameat(f->fd, DRAFT, f->fd, name) != 0)
-        os = errno;
+    if (!os)
+        os = directory_replace(f->dir, DRAFT, name);
     if (os)
-        unlinkat(f->fd, DRAFT, 0);
-    else
-        fsync(f->fd);
+        directory_remove(f->dir, DRAFT);
     return os;
 }
 
@@ -280,17 +275,17 @@ static void touch(struct folder *f, uint64_t number, int fd)
     if (file)
         file->used = now();
     pthread_mutex_unlock(&f->lock);
-    futimens(fd, NULL); /* an untouched file only looks older to the next server */
+    directory_touch(fd); /* an untouched file only looks older to the next server */
 }
 
 struct image *folder_read(struct folder *f, uint64_t file)
 {
     struct image *i = NULL;
-    struct stat st;
     int fd = open_file(f, file);
+    int64_t size = fd < 0 ? -1 : system_size(fd);
     enum image_found found = IMAGE_DAMAGED;
-    if (fd >= 0 && fstat(fd, &st) == 0)
-        found = image_read(&i, fd, (size_t)st.st_size, &f->kind, f->budget);
+    if (size >= 0)
+        found = image_read(&i, fd, (size_t)size, &f->kind, f->budget);
     if (found == IMAGE_GOOD)
         touch(f, file, fd);
     else if (found != IMAGE_NO_ROOM)
@@ -326,34 +321,37 @@ void folder_counts(struct folder *f, uint64_t *bytes, size_t *n_files)
 
 /* ---- opening */
 
-struct useless {
-    size_t foreign, other, damaged;
+struct listing {
+    struct folder *f;
+    size_t foreign, other, damaged; /* files that are not used */
+    bool full;                      /* out of memory */
 };
 
 /* Adds a file to the list, if its name is a cache file's. */
-static bool take(struct folder *f, const char *name, struct useless *u)
+static bool take(void *user, const char *name)
 {
+    struct listing *u = user;
+    struct folder *f = u->f;
     uint64_t number;
-    struct stat st;
+    struct system_file st;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LOCK) == 0 ||
         strcmp(name, DRAFT) == 0)
         return true;
-    if (!number_of(name, &number) || fstatat(f->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(st.st_mode)) {
+    if (!number_of(name, &number) || !directory_find(f->dir, name, &st)) {
         u->foreign++;
         return true;
     }
     struct file *new = new_file(f);
+    u->full = !new;
     if (!new)
         return false;
     *new = (struct file){.number = number,
-                         .bytes = (uint64_t)st.st_size,
-                         .used = (uint64_t)st.st_mtim.tv_sec * 1000000000 +
-                                 (uint64_t)st.st_mtim.tv_nsec};
+                         .bytes = st.size,
+                         .used = (uint64_t)st.seconds * 1000000000 + (uint64_t)st.ns};
     int fd = open_file(f, number);
     enum image_found found =
         fd < 0 ? IMAGE_DAMAGED
-               : image_read_trail(&new->trail, fd, (size_t)st.st_size, &f->kind, f->budget);
+               : image_read_trail(&new->trail, fd, (size_t)st.size, &f->kind, f->budget);
     u->other += found == IMAGE_OTHER || found == IMAGE_NO_ROOM;
     u->damaged += found == IMAGE_DAMAGED || found == IMAGE_FOREIGN;
     if (fd >= 0)
@@ -364,20 +362,11 @@ static bool take(struct folder *f, const char *name, struct useless *u)
 
 static int list(struct folder *f)
 {
-    struct useless u = {0};
-    int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        int os = errno;
-        if (fd >= 0)
-            close(fd);
+    struct listing u = {.f = f};
+    int os = directory_list(f->dir, take, &u);
+    if (os)
         return cli_fail("%s: cannot be listed: %s", f->path, strerror(os));
-    }
-    bool room = true;
-    for (struct dirent *entry; room && (entry = readdir(d)) != NULL;)
-        room = take(f, entry->d_name, &u);
-    closedir(d);
-    if (!room)
+    if (u.full)
         return cli_fail("%s: out of memory for its list: give --cache-mem more", f->path);
     if (u.foreign + u.other + u.damaged)
         cli_fail("%s: ignored files: %zu of another model, cache or version, %zu damaged, %zu that "
@@ -390,31 +379,27 @@ static int list(struct folder *f)
 /* Opens the folder, and locks it. *busy: another server has it. */
 static int open_folder(struct folder *f, bool *busy)
 {
-    if (mkdir(f->path, 0700) != 0 && errno != EEXIST)
-        return cli_fail("%s: cannot be made: %s", f->path, strerror(errno));
-    f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f->fd < 0)
-        return cli_fail("%s: cannot be opened: %s", f->path, strerror(errno));
-    f->lock_fd = openat(f->fd, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (f->lock_fd < 0)
-        return cli_fail("%s/%s: cannot be written: %s", f->path, LOCK, strerror(errno));
-    *busy = flock(f->lock_fd, LOCK_EX | LOCK_NB) != 0;
+    int os = directory_make(f->path);
+    if (os)
+        return cli_fail("%s: cannot be made: %s", f->path, strerror(os));
+    os = directory_open(&f->dir, f->path);
+    if (os)
+        return cli_fail("%s: cannot be opened: %s", f->path, strerror(os));
+    os = directory_lock(f->dir, LOCK);
+    *busy = os == EBUSY;
+    if (os && !*busy)
+        return cli_fail("%s/%s: cannot be written: %s", f->path, LOCK, strerror(os));
     if (*busy)
         cli_fail("%s: another server uses it, or this one by another name: nothing is kept on disk",
                  f->path);
     else
-        unlinkat(f->fd, DRAFT, 0);
+        directory_remove(f->dir, DRAFT);
     return *busy ? CLI_OK : list(f);
 }
 
-/* The clients' thread handles the program's signals. */
 static int start(struct folder *f)
 {
-    sigset_t every, was;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &was);
-    f->started = pthread_create(&f->thread, NULL, run, f) == 0;
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    f->started = tft_port_start(&f->thread, 0, run, f) == 0;
     return f->started ? CLI_OK : cli_fail("a thread cannot be started");
 }
 
@@ -426,7 +411,7 @@ int folder_open(struct folder **out, const char *path, uint64_t most, const stru
     if (!f)
         return cli_fail("out of memory");
     *f = (struct folder){
-        .path = path, .fd = -1, .lock_fd = -1, .most = most, .kind = *k, .budget = b, .next = 1};
+        .path = path, .most = most, .kind = *k, .budget = b, .next = 1};
     f->last = &f->queue;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
@@ -452,10 +437,7 @@ void folder_close(struct folder *f)
         pthread_join(f->thread, NULL);
     while (f->all)
         forget(f, &f->all);
-    if (f->lock_fd >= 0)
-        close(f->lock_fd);
-    if (f->fd >= 0)
-        close(f->fd);
+    directory_close(f->dir);
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->lock);
     free(f);

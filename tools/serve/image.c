@@ -1,15 +1,15 @@
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#define _POSIX_C_SOURCE 200809L
 #include "image.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/crc32.h"
 #include "sha256.h"
+#include "tools/cli/system.h"
 
 struct head {
     char magic[8];
@@ -40,7 +40,7 @@ void budget_give(struct budget *b, size_t n) { atomic_fetch_sub(&b->held, n); }
 /* Whole pages, and the struct that describes them. */
 size_t image_taken(size_t size)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = system_page_size();
     return (size + page - 1) / page * page + sizeof(struct image);
 }
 
@@ -49,9 +49,8 @@ static struct image *make(size_t size, struct budget *b)
     if (size > SIZE_MAX / 2 || !budget_take(b, image_taken(size)))
         return NULL;
     struct image *i = malloc(sizeof *i);
-    void *data = i ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                   : MAP_FAILED;
-    if (data == MAP_FAILED) {
+    void *data = i ? system_pages(size) : NULL;
+    if (!data) {
         budget_give(b, image_taken(size));
         free(i);
         return NULL;
@@ -71,7 +70,7 @@ void image_drop(struct image *i)
 {
     if (!i || atomic_fetch_sub(&i->refs, 1) > 1)
         return;
-    munmap(i->data, i->size);
+    system_free_pages(i->data, i->size);
     budget_give(i->budget, image_taken(i->size));
     free(i);
 }
@@ -189,8 +188,9 @@ bool image_load(const struct image *i, struct tft_session *s)
 
 static bool read_all(int fd, void *p, size_t n)
 {
+    enum { PIECE = 1 << 30 };
     for (unsigned char *at = p; n;) {
-        ssize_t got = read(fd, at, n);
+        ssize_t got = read(fd, at, n < PIECE ? n : PIECE);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

@@ -14,7 +14,7 @@ int log_open(struct log *l)
     FILE *f = stderr;
     if (l->form == LOG_NONE)
         return CLI_OK;
-    if (l->path && !(f = fopen(l->path, "a")))
+    if (l->path && !(f = fopen(l->path, "ab")))
         return cli_fail("--log-file %s: %s", l->path, strerror(errno));
     log_close(l);
     l->f = f;

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/crc32.h"
+#include "directory.h"
 #include "tools/cli/cli.h"
 
 /* ---- for lists */
@@ -19,32 +19,19 @@ static void read_digest(struct served *s)
     snprintf(s->digest, sizeof s->digest, "%s%016llx", id, (unsigned long long)s->info.n_params);
 }
 
-static struct served_file file_of(const struct stat *st)
-{
-    return (struct served_file){.device = (uint64_t)st->st_dev,
-                                .number = (uint64_t)st->st_ino,
-                                .size = (uint64_t)st->st_size,
-                                .seconds = (int64_t)st->st_mtim.tv_sec,
-                                .ns = (int64_t)st->st_mtim.tv_nsec};
-}
-
 static void read_file(struct served *s)
 {
-    struct stat st;
-    if (stat(s->path, &st) != 0)
+    if (!system_find_file(s->path, &s->file))
         return;
-    s->bytes = (uint64_t)st.st_size;
-    s->modified = (int64_t)st.st_mtime;
-    s->file = file_of(&st);
+    s->bytes = s->file.size;
+    s->modified = s->file.seconds;
 }
 
 bool served_is_same_file(const struct served *s)
 {
-    struct stat st;
-    if (stat(s->path, &st) != 0)
-        return false;
-    struct served_file now = file_of(&st);
-    return memcmp(&now, &s->file, sizeof now) == 0; /* it has no padding */
+    struct system_file now;
+    return system_find_file(s->path, &now) &&
+           memcmp(&now, &s->file, sizeof now) == 0; /* it has no padding */
 }
 
 static void describe(struct served *s)
@@ -125,8 +112,9 @@ static int open_engine(struct served *s, const struct served_options *o)
     if (s->of_setup)
         snprintf(s->folder + n, room - (size_t)n, "-%08x",
                  (unsigned)tft_crc32(0, s->id, strlen(s->id)));
-    if (mkdir(o->store.folder, 0700) != 0 && errno != EEXIST)
-        status = cli_fail("%s: %s", o->store.folder, strerror(errno));
+    int os = directory_make(o->store.folder);
+    if (os)
+        status = cli_fail("%s: %s", o->store.folder, strerror(os));
     e.store.folder = s->folder;
     return status == CLI_OK ? engine_open(&s->engine, &e) : status;
 }

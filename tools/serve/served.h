@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "setup.h"
+#include "tools/cli/system.h"
 #include "tools/cli/template.h"
 
 struct baton;
@@ -12,12 +13,6 @@ struct baton;
 enum served_state { SERVED_CLOSED, SERVED_OPENING, SERVED_OPEN, SERVED_CLOSING };
 
 enum { SERVED_FOREVER = -1 };
-
-/* Tells a file from one that replaces it. */
-struct served_file {
-    uint64_t device, number, size;
-    int64_t seconds, ns; /* of its last change */
-};
 
 struct served {
     char *id, *path; /* its name for clients; its file */
@@ -33,7 +28,7 @@ struct served {
     uint64_t bytes;     /* its weights, and the caches of all slots; before the first opening, the
                            size of the file */
     int64_t modified;   /* the file, seconds since 1970 */
-    struct served_file file;
+    struct system_file file; /* tells it from one that replaces it */
     uint32_t capacity;  /* tokens of a prompt and its answer */
     bool calls, thinks;
     struct engine_counts past; /* of its engines, until the last one was closed */
