@@ -1,22 +1,13 @@
 /* The server: the event loop, its signals, access control, and the engine's items. */
-#define _POSIX_C_SOURCE 200809L
-#include <arpa/inet.h>
-#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+#include <event2/util.h> /* and the system's header of sockets */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stddef.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "access.h"
 #include "aside.h"
@@ -28,6 +19,7 @@
 #include "refusal.h"
 #include "reload.h"
 #include "router.h"
+#include "service.h"
 
 enum {
     BACKLOG = 4096, /* connections waiting to be accepted, as far as the system allows */
@@ -69,7 +61,7 @@ static void await(struct server *s)
 {
     uint64_t ns = s->pool ? pool_due(s->pool) : UINT64_MAX;
     uint64_t us = ns / 1000 + 1;
-    struct timeval t = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+    struct timeval t = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (long)(us % 1000000)};
     if (ns != UINT64_MAX)
         event_add(s->loop->due, &t);
 }
@@ -180,7 +172,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user)
     struct server *s = user;
     char bytes[64];
     (void)what;
-    while (read(fd, bytes, sizeof bytes) > 0)
+    while (recv(fd, bytes, sizeof bytes, 0) > 0)
         ;
     for (size_t i = 0; i < s->n_all; i++)
         if (s->models[i]->engine)
@@ -198,80 +190,42 @@ static void on_due(evutil_socket_t fd, short what, void *user)
     go_on(user);
 }
 
-/* If the pipe is full, the loop wakes up anyway. */
-void loop_wake(struct server *s)
-{
-    ssize_t n = write(s->loop->pipe[1], "", 1);
-    (void)n;
-}
+/* If the sockets are full, the loop wakes up anyway. */
+void loop_wake(struct server *s) { send(s->loop->pair[1], "", 1, 0); }
 
 /* Called by the engine's thread. */
 static void wake(void *user) { loop_wake(user); }
 
 static int add_events(struct server *s)
 {
-    static const int signals[] = {SIGTERM, SIGINT};
+    const struct service_signals *signals = &service_signals;
     struct loop *l = s->loop;
-    if (pipe(l->pipe) != 0)
-        return cli_fail("%s", strerror(errno));
-    for (int i = 0; i < 2; i++)
-        fcntl(l->pipe[i], F_SETFL, O_NONBLOCK);
-    l->woken = event_new(l->base, l->pipe[0], EV_READ | EV_PERSIST, on_wake, s);
+    if (evutil_socketpair(AF_UNIX, SOCK_STREAM, 0, l->pair) != 0)
+        return cli_fail("%s", evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+    for (int i = 0; i < 2; i++) {
+        evutil_make_socket_nonblocking(l->pair[i]);
+        evutil_make_socket_closeonexec(l->pair[i]);
+    }
+    l->woken = event_new(l->base, l->pair[0], EV_READ | EV_PERSIST, on_wake, s);
     l->due = evtimer_new(l->base, on_due, s);
     if (!l->due || !l->woken || event_add(l->woken, NULL) != 0)
         return cli_fail("out of memory");
     for (int i = 0; i < 2; i++) {
-        l->signals[i] = evsignal_new(l->base, signals[i], on_signal, s);
+        l->signals[i] = evsignal_new(l->base, signals->end[i], on_signal, s);
         if (!l->signals[i] || event_add(l->signals[i], NULL) != 0)
             return cli_fail("out of memory");
     }
-    if (!s->o.key_file && !s->log.path && !s->setup)
+    if (!signals->hang_up || (!s->o.key_file && !s->log.path && !s->setup))
         return CLI_OK; /* the terminal's end ends the server */
-    l->hang_up = evsignal_new(l->base, SIGHUP, on_hang_up, s);
+    l->hang_up = evsignal_new(l->base, signals->hang_up, on_hang_up, s);
     return l->hang_up && event_add(l->hang_up, NULL) == 0 ? CLI_OK : cli_fail("out of memory");
-}
-
-/* Each connection takes a descriptor: allow as many as the system does. */
-static void raise_limit(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0)
-        return;
-    r.rlim_cur = r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
-}
-
-/* Sends READY=1 to systemd if systemd started the program (sd_notify(3)). */
-static void notify(void)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    const char *path = getenv("NOTIFY_SOCKET");
-    size_t n = path ? strlen(path) : 0;
-    if (!n || n >= sizeof a.sun_path)
-        return;
-    memcpy(a.sun_path, path, n);
-    if (*path == '@') /* a name, not a file */
-        a.sun_path[0] = 0;
-    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-    if (fd < 0)
-        return;
-    ssize_t sent = sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&a,
-                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-    (void)sent;
-    close(fd);
-}
-
-/* The socket that systemd listens at until the first client comes (sd_listen_fds(3)); -1: none. */
-static int passed_socket(void)
-{
-    const char *pid = getenv("LISTEN_PID");
-    return pid && getenv("LISTEN_FDS") && strtol(pid, NULL, 10) == getpid() ? 3 : -1;
 }
 
 /* The server's own socket, or the one that was passed. */
 static struct evhttp_bound_socket *take_socket(struct loop *l, const struct server_options *o)
 {
-    int fd = passed_socket();
+    const char *count;
+    int fd = service_socket(&count);
     if (fd < 0)
         return evhttp_bind_socket_with_handle(l->http, o->host, (uint16_t)o->port);
     evutil_make_socket_nonblocking(fd);
@@ -291,13 +245,16 @@ static int listen_at(struct server *s)
     } a;
     socklen_t n = sizeof a;
     char url[128];
-    errno = 0;
-    if (passed_socket() >= 0 && strcmp(getenv("LISTEN_FDS"), "1") != 0)
-        return cli_fail("LISTEN_FDS is %s: the server takes one socket", getenv("LISTEN_FDS"));
+    const char *count;
+    bool passed = service_socket(&count) >= 0;
+    EVUTIL_SET_SOCKET_ERROR(0);
+    if (passed && strcmp(count, "1") != 0)
+        return cli_fail("LISTEN_FDS is %s: the server takes one socket", count);
     l->bound = take_socket(l, &s->o);
+    int os = EVUTIL_SOCKET_ERROR();
     if (!l->bound)
         return cli_fail("%s:%u: %s", s->o.host, s->o.port,
-                        errno ? strerror(errno) : "no such address");
+                        os ? evutil_socket_error_to_string(os) : "no such address");
     if (!listener_guard(l))
         return cli_fail("out of memory");
     /* evhttp lets 128 wait; further clients try again only after seconds */
@@ -308,9 +265,9 @@ static int listen_at(struct server *s)
         return cli_fail("the socket in LISTEN_FDS is not one of TCP");
     unsigned port = ntohs(six ? a.v6.sin6_port : a.v4.sin_port);
     char host[INET6_ADDRSTRLEN] = "";
-    if (passed_socket() >= 0)
-        inet_ntop(a.any.sa_family, six ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr, host,
-                  sizeof host);
+    if (passed)
+        evutil_inet_ntop(a.any.sa_family, six ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr,
+                         host, sizeof host);
     snprintf(url, sizeof url, six ? "http://[%s]:%u" : "http://%s:%u", *host ? host : s->o.host,
              port);
     if (s->o.json)
@@ -318,7 +275,7 @@ static int listen_at(struct server *s)
     else
         puts(url);
     fflush(stdout);
-    notify();
+    service_ready();
     return CLI_OK;
 }
 
@@ -360,11 +317,11 @@ static void close_loop(struct loop *l)
     for (int i = 0; i < 2; i++) {
         if (l->signals[i])
             event_free(l->signals[i]);
-        if (l->pipe[i] >= 0)
-            close(l->pipe[i]);
+        if (l->pair[i] >= 0)
+            evutil_closesocket(l->pair[i]);
+        /* one that comes now does not make the end a failure */
+        signal(service_signals.end[i], SIG_IGN);
     }
-    signal(SIGTERM, SIG_IGN); /* a signal that comes now does not make the end a failure */
-    signal(SIGINT, SIG_IGN);
     if (l->woken)
         event_free(l->woken);
     if (l->due)
@@ -374,6 +331,7 @@ static void close_loop(struct loop *l)
     if (l->base)
         event_base_free(l->base);
     libevent_global_shutdown();
+    service_end();
 }
 
 /* Several models are opened when requests ask for them. One is open from the beginning. */
@@ -401,11 +359,10 @@ static int open_models(struct server *s, struct baton *baton)
 
 int server_run(struct server *s)
 {
-    struct loop l = {.pipe = {-1, -1}};
+    struct loop l = {.pair = {-1, -1}};
     lost_begin();
     s->loop = &l;
-    signal(SIGPIPE, SIG_IGN);
-    raise_limit();
+    service_begin();
     struct baton baton;
     baton_begin(&baton);
     int status = open_models(s, &baton);

@@ -1,10 +1,10 @@
 #include "listener.h"
 
-#include <errno.h> /* EVUTIL_SOCKET_ERROR */
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
-#include <string.h>
+#include <event2/util.h>
+#include <string.h> /* of evutil_socket_error_to_string */
 
 enum { QUIET = 60 }; /* seconds between two messages */
 
@@ -17,7 +17,7 @@ static void on_error(struct evconnlistener *listener, void *user)
 {
     struct loop *l = guarded;
     (void)user;
-    const char *why = strerror(EVUTIL_SOCKET_ERROR());
+    const char *why = evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
     uint64_t now = cli_ns() / 1000000000u + 1;
     if (!l->said || now - l->said >= QUIET) {
         fprintf(stderr, "tuffet: new connections wait: %s\n", why);

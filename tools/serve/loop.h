@@ -2,6 +2,8 @@
 #ifndef SERVE_LOOP_H
 #define SERVE_LOOP_H
 
+#include <event2/util.h>
+
 #include "server.h"
 
 struct event_base;
@@ -17,7 +19,7 @@ struct loop {
     struct event *due;   /* a model's keep_alive ends */
     struct event *again; /* listener.c's: tries to accept again */
     uint64_t said;       /* listener.c's: time of its last message, s; 0: never */
-    int pipe[2]; /* the engine writes a byte when items are ready */
+    evutil_socket_t pair[2]; /* the engine writes a byte when items are ready */
     struct exchange *open;
     struct aside *asides; /* aside.c's: handlers beside the loop */
     bool ending;

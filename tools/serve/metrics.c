@@ -1,6 +1,6 @@
 /* llama.cpp's /metrics: the counters of the engines, for Prometheus. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,20 +94,35 @@ static void fill(struct page *p, const struct served *s)
             p->figure[i].value = NAN;
 }
 
-/* A name as the value of a label. */
-static void write_label(FILE *f, const char *name)
+/* The answer. */
+struct written {
+    struct cli_text text;
+    bool failed; /* out of memory */
+};
+
+/* Appends a piece of less than 512 bytes. */
+CLI_PRINTF(2, 3) static void put(struct written *w, const char *form, ...)
 {
-    fputs("{model=\"", f);
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            putc('\\', f);
-        putc(*name == '\n' ? ' ' : *name, f);
-    }
-    fputs("\"}", f);
+    char piece[512];
+    va_list args;
+    va_start(args, form);
+    int n = vsnprintf(piece, sizeof piece, form, args);
+    va_end(args);
+    w->failed = w->failed || n < 0 || !cli_text_append(&w->text, piece, (size_t)n);
+}
+
+/* A name as the value of a label. */
+static void write_label(struct written *w, const char *name)
+{
+    put(w, "{model=\"");
+    for (; *name; name++)
+        put(w, "%s%c", *name == '"' || *name == '\\' ? "\\" : "", *name == '\n' ? ' ' : *name);
+    put(w, "\"}");
 }
 
 /* The lines of one counter: one for each model that has it, with its name if there may be several. */
-static void write_figure(FILE *f, const struct server *s, const struct page *all, size_t at)
+static void write_figure(struct written *w, const struct server *s, const struct page *all,
+                         size_t at)
 {
     bool first = true;
     for (size_t i = 0; i < s->n_models; i++) {
@@ -115,59 +130,49 @@ static void write_figure(FILE *f, const struct server *s, const struct page *all
         if (!g || isnan(g->value))
             continue;
         if (first)
-            fprintf(f, "# HELP tuffet:%s %s\n# TYPE tuffet:%s %s\n", g->name, g->help, g->name,
-                    g->type);
+            put(w, "# HELP tuffet:%s %s\n# TYPE tuffet:%s %s\n", g->name, g->help, g->name,
+                g->type);
         first = false;
-        fprintf(f, "tuffet:%s", g->name);
+        put(w, "tuffet:%s", g->name);
         if (s->several)
-            write_label(f, s->models[i]->id);
-        fprintf(f, " %.17g\n", g->value);
+            write_label(w, s->models[i]->id);
+        put(w, " %.17g\n", g->value);
     }
 }
 
 /* Of the machine: without a model. */
-static void write_clock(FILE *f)
+static void write_clock(struct written *w)
 {
     static const char form[] = "# HELP tuffet:%s %s\n# TYPE tuffet:%s gauge\ntuffet:%s %.17g\n";
     static const char *const name[] = {"cpu_clock_hertz", "cpu_clock_most_hertz"};
     struct clock c;
     if (!clock_read(&c, CLOCK_FOLDER))
         return;
-    fprintf(f, form, name[0], "Clock of the CPUs now, on average.", name[0], name[0], c.mhz * 1e6);
-    fprintf(f, form, name[1], "Largest clock of the CPUs, on average.", name[1], name[1],
-            c.most_mhz * 1e6);
+    put(w, form, name[0], "Clock of the CPUs now, on average.", name[0], name[0], c.mhz * 1e6);
+    put(w, form, name[1], "Largest clock of the CPUs, on average.", name[1], name[1],
+        c.most_mhz * 1e6);
 }
 
-static char *write_all(const struct server *s, const struct page *all, size_t *n)
+/* False: out of memory. The caller frees w->text.p. */
+static bool write_all(struct written *w, const struct server *s, const struct page *all)
 {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, n);
-    if (!f)
-        return NULL;
     for (size_t at = 0; at < MOST; at++)
-        write_figure(f, s, all, at);
-    write_clock(f);
-    bool good = !ferror(f);
-    if (fclose(f) == 0 && good)
-        return text;
-    free(text);
-    return NULL;
+        write_figure(w, s, all, at);
+    write_clock(w);
+    return !w->failed;
 }
 
 void native_metrics(struct exchange *x)
 {
     const struct server *s = x->server;
     struct page *all = calloc(s->n_models, sizeof *all);
-    char *text = NULL;
-    size_t n = 0;
+    struct written w = {0};
     for (size_t i = 0; all && i < s->n_models; i++)
         fill(&all[i], s->models[i]);
-    if (all)
-        text = write_all(s, all, &n);
-    if (text)
-        reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", text, n);
+    if (all && write_all(&w, s, all))
+        reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", w.text.p, w.text.n);
     else
         reply_error(x, 500, "server_error", "out of memory");
-    free(text);
+    free(w.text.p);
     free(all);
 }
