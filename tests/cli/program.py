@@ -106,7 +106,7 @@ class Terminal:
     """The program, at a terminal of its own; stdout and stderr may be other descriptors. It is killed
     if it has not ended PATIENCE seconds after its start."""
 
-    def __init__(self, *args, stdout=None, stderr=None, **settings):
+    def __init__(self, *args, stdout=None, stderr=None, command=TUFFET, **settings):
         self.screen, self.at = b"", 0
         self.until = time.monotonic() + PATIENCE
         self.pid, self.fd = pty.fork()
@@ -115,7 +115,7 @@ class Terminal:
             for fd, own in [(stdout, 1), (stderr, 2)]:
                 if fd is not None:
                     os.dup2(fd, own)
-            os.execvpe(TUFFET[0], [*TUFFET, *args], {**os.environ, "TERM": "dumb", **settings})
+            os.execvpe(command[0], [*command, *args], {**os.environ, "TERM": "dumb", **settings})
 
     def seconds_left(self):
         return max(0, self.until - time.monotonic())

@@ -1,12 +1,14 @@
 """The program for Windows against the one for this machine: with the same arguments both print the
-same, to the byte, end with the same exit status, and write files of the same bytes.
+same, to the byte, end with the same exit status, and write files of the same bytes. Servers give
+the same answers, to the byte, and Ctrl-C ends them.
 
     MESON_EXE_WRAPPER=WINE windows.py TUFFET.EXE TUFFET TOY [PART OF A COMMAND LINE]
 
 TOY is tests/toy of the build for this machine. Each program works in a folder of its own, which has
-the same files. Only times, speeds and seeds of the clock may differ. With a last argument, only
-command lines that contain it are compared.
+the same files. Only times, speeds, ids and seeds of the clock may differ. With a last argument,
+only command lines that contain it are compared, and servers if it is "serve".
 """
+import http.client
 import itertools
 import json
 import os
@@ -229,10 +231,118 @@ def at_terminal(top):
     return failed
 
 
+HELLO = [{"role": "user", "content": "hello " + STRANGE}]
+CHANGING = re.compile(rb'"(?:id|request_id)":"\w+-?\w+"|"created":\d+|'
+                      rb'"\w+_(?:ms|per_second)":[-+.e\d]+')  # of answers and replies
+
+
+class Server:
+    """A server in a folder, at a terminal, until stop()."""
+
+    def __init__(self, command, folder, *args):
+        os.chdir(folder)
+        self.terminal = Terminal("serve", *args, "--port=0", command=command)
+        self.terminal.until += PATIENCE
+        while not (found := re.search(rb"http://127.0.0.1:(\d+)\s", self.terminal.screen)):
+            if not self.terminal.more():
+                raise AssertionError(self.terminal.screen)
+        self.port = int(found[1])
+
+    def ask(self, path, body):
+        """The status, the headers without the date, and the body."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        c.request("GET" if body is None else "POST", path,
+                  None if body is None else json.dumps(body).encode())
+        r = c.getresponse()
+        text = CHANGING.sub(b"#", r.read())
+        c.close()
+        if path == "/metrics":
+            text = re.findall(rb"^tuffet:\w+tokens\w*_total .*$", text, re.M)
+        return r.status, sorted(h for h in r.getheaders() if h[0] not in (
+            "Date", "Content-Length")), text
+
+    def stop(self):
+        """Types Ctrl-C, and returns the exit status."""
+        self.terminal.type(b"\x03")
+        return self.terminal.end()
+
+
+def questions():
+    """Paths and bodies; without one, the method is GET."""
+    yield "/", None
+    yield "/health", None
+    yield "/v1/models", None
+    yield "/nothing", None
+    yield "/v1/chat/completions", {"messages": 7}
+    for stream in [False, True]:
+        more = {"stream": stream, "seed": 5, "max_tokens": 40, "temperature": 1}
+        yield "/v1/chat/completions", {"messages": HELLO, "logprobs": True, **more}
+        yield "/v1/completions", {"prompt": STRANGE, **more}
+    yield "/v1/chat/completions", {"messages": HELLO, "max_tokens": 30, "seed": 5,
+                                   "response_format": {"type": "json_object"}}
+    yield "/v1/embeddings", {"input": ["hello", STRANGE]}
+    yield "/tokenize", {"content": STRANGE}
+    yield "/slots/0?action=save", {"filename": "slot"}
+    yield "/metrics", None
+
+
+def serve(command, folder, *args):
+    """All answers, the exit status after Ctrl-C, and the saved sessions."""
+    server = Server(command, folder, "chat.gguf", "--slots=2", "--cache-dir=sessions",
+                    "--slot-save-path=.", *args)
+    answers = [(path, *server.ask(path, body)) for path, body in questions()]
+    status = server.stop()
+    files = {path.name: path.read_bytes() for path in [
+        folder / "slot", *(folder / "sessions").glob("*.session")]}
+    return answers, status, files
+
+
+def serving(top):
+    """Returns what differs between the servers."""
+    failed = []
+    if part not in ("", "serve"):
+        return 0, failed
+    signal.alarm(4 * PATIENCE)
+    want, have = ([*serve(command, folder), *serve(command, folder)]
+                  for command, folder in [([native], top / "native"), (TUFFET, top / "windows")])
+    if sum(status != 200 for _, status, *_ in want[0]) != 2:
+        failed.append("serve refuses more than two questions")
+    for a, b in zip([x for answers in want[::3] for x in answers],
+                    [x for answers in have[::3] for x in answers]):
+        if a != b:
+            failed.append(f"serve: {a[0]}")
+            print(f"DIFFERS: {a}\n         {b}")
+    if want[1::3] != [0, 0] or have[1::3] != [0, 0]:
+        failed.append(f"ends of servers: {want[1::3]}, {have[1::3]}")
+    if want[2::3] != have[2::3] or len(want[2]) < 2:
+        failed.append(f"saved sessions: {[[*x] for x in want[2::3]]}, {[[*x] for x in have[2::3]]}")
+    os.chdir("/")
+
+    requests = "".join(json.dumps({
+        "custom_id": str(i), "method": "POST", "url": "/v1/completions",
+        "body": {"prompt": f"{i} {STRANGE}", "max_tokens": 20, "seed": i}}) + "\n" for i in range(6))
+    replies = []
+    for command, folder in [([native], top / "native"), (TUFFET, top / "windows")]:
+        (folder / "requests").write_text(requests, "utf-8")
+        for n in [1, 2]:  # the second run finds all replies, but the last one is half
+            replies.append(outcome(command, ["batch", "chat.gguf", "-f", "requests", "-o", "replies",
+                                             "--slots=1", "--json"], b"", folder))
+            lines = CHANGING.sub(b"#", (folder / "replies").read_bytes()).splitlines(True)
+            replies.append(sorted(lines))
+            with open(folder / "replies", "r+b") as f:
+                f.truncate(f.seek(-9, os.SEEK_END))
+    if replies[:4] != replies[4:] or replies[0][0] != 0:
+        failed.append("batch")
+        print(f"DIFFERS: {replies[:4]}\n         {replies[4:]}")
+    signal.alarm(0)
+    return 2 * len(want[0]), failed
+
+
 with tempfile.TemporaryDirectory() as top:
     n_commands, n_files, differ = compare(pathlib.Path(top))
-    differ += at_terminal(pathlib.Path(top))
+    n_answers, different = serving(pathlib.Path(top))
+    differ += different + at_terminal(pathlib.Path(top))
     os.chdir("/")
-print(f"windows.py: {n_commands} commands, {n_files} files: " +
+print(f"windows.py: {n_commands} commands, {n_files} files, {n_answers} answers of a server: " +
       ("all is the same" if not differ else "these differ: " + "; ".join(differ)))
 sys.exit(bool(differ))
