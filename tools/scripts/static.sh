@@ -109,8 +109,11 @@ END
 pack() {
     name=tuffet-$version-$1
     rm -rf "${out:?}/$name"
-    mkdir "$out/$name"
+    mkdir -p "$out/$name/licenses"
     cp LICENSE models/demo/stories2M.gguf tools/scripts/board.sh "$out/$name"
+    cp "$out"/sources/jansson-2.*/LICENSE "$out/$name/licenses/jansson"
+    cp "$out"/sources/libevent-2.*/LICENSE "$out/$name/licenses/libevent"
+    cp /usr/share/doc/musl-dev/copyright "$out/$name/licenses/musl"
     "${gcc%gcc}strip" -o "$out/$name/tuffet" "$out/$1/tools/tuffet"
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-0} python3 tools/scripts/sbom.py "$out/$1" tools/tuffet \
         "$out/$name/tuffet.spdx.json" "$out/$name/tuffet"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the program for Windows, and compares it with the one for this machine:
 #     sh tools/scripts/windows.sh [BUILD]       BUILD: a build for this machine with its tests
-# Makes the folder build/windows/tuffet, with the program, the model that ships and the license.
+# Makes the folder build/windows/tuffet, with the program, the model that ships and the licenses.
 # jansson and libevent, which Debian has for Linux alone, are built from Debian's sources. Needs
 # Debian on x86-64; wine runs the program. tests/cli/windows.py says what is compared. With CHECK=no,
 # the program is only built.
@@ -57,8 +57,11 @@ needs=$(x86_64-w64-mingw32-objdump -p "$out/build/tools/tuffet.exe" | sed -n 's/
     echo "windows.sh: the program needs other libraries than $system: $needs" >&2
     exit 1
 }
-mkdir -p "$out/tuffet"
+mkdir -p "$out/tuffet/licenses"
 cp LICENSE models/demo/stories2M.gguf "$out/tuffet"
+cp "$out"/sources/jansson-2.*/LICENSE "$out/tuffet/licenses/jansson"
+cp "$out"/sources/libevent-2.*/LICENSE "$out/tuffet/licenses/libevent"
+cp /usr/share/doc/mingw-w64-common/copyright "$out/tuffet/licenses/mingw-w64"
 x86_64-w64-mingw32-strip -o "$out/tuffet/tuffet.exe" "$out/build/tools/tuffet.exe"
 du -b "$out/tuffet/tuffet.exe"
 
