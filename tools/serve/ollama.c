@@ -232,14 +232,13 @@ static json_t *take_answered(json_t *calls, const json_t *x)
     return NULL;
 }
 
-/* Gives a result the id and the name of its call, which clients of Ollama may leave out. */
+/* Gives a result the id of its call, which clients of Ollama leave out. It gets no name: results of
+   the other APIs have none, and the same conversation is the same prompt in all. */
 static void link_result(json_t *result, json_t *calls)
 {
     json_t *call = take_answered(calls, result);
     if (call && !json_string_length(json_object_get(result, "tool_call_id")))
         json_object_set(result, "tool_call_id", json_object_get(call, "id"));
-    if (call && !json_string_length(json_object_get(result, "name")))
-        json_object_set(result, "name", json_object_get(json_object_get(call, "function"), "name"));
     json_decref(call);
 }
 
