@@ -38,7 +38,6 @@ NOT_RUN = {
     ("README.md", "build/demo/tools/tuffet chat hf:"): "docs/models.md has the command",
     ("docs/architecture.md", "meson test -C build/test cuda"): "a part of the suite",
     ("docs/boards.md", "sh tuffet-*-aarch64/board.sh"): "in the archive that static.sh makes",
-    ("docs/cache.md", "tools/lab/kv_accuracy.py"): "measures a large model",
     ("docs/chat.md", "npm install"): "the step web of .ci/run",
     ("docs/chat.md", "tuffet chat tinyllama.gguf --tools"): "asks at a terminal: cli_tools does it",
     ("docs/chat.md", "PREFIX=..."): "needs llama.cpp",
