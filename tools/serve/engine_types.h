@@ -9,7 +9,7 @@
 #include "pooling.h"
 #include "store.h"
 
-/* Since the model was opened for the first time, but running, waiting. */
+/* Since the model was opened for the first time; `running` and `waiting` are of now. */
 struct engine_counts {
     uint64_t prompt_tokens, cached_tokens, tokens, passes, steps; /* steps: slots fed by passes */
     double prompt_seconds, seconds;

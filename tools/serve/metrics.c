@@ -120,7 +120,8 @@ static void write_label(struct written *w, const char *name)
     put(w, "\"}");
 }
 
-/* The lines of one counter: one for each model that has it, with its name if there may be several. */
+/* The lines of one counter: one for each model that has it, with its name if there may be
+   several. */
 static void write_figure(struct written *w, const struct server *s, const struct page *all,
                          size_t at)
 {

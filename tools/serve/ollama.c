@@ -213,8 +213,8 @@ static json_t *copy_calls(const json_t *calls, size_t at)
     return all;
 }
 
-/* Takes the call that the result `x` answers from `calls`: the first of its tool, or the first if it
-   names no tool. NULL if there is none. */
+/* Takes the call that the result `x` answers from `calls`: the first of its tool, or the first if
+   it names no tool. NULL if there is none. */
 static json_t *take_answered(json_t *calls, const json_t *x)
 {
     const json_t *name = json_object_get(x, "tool_name");
