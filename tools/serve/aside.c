@@ -161,7 +161,8 @@ static void free_aside(struct aside *a)
 void aside_run(struct exchange *x, void (*handle)(struct exchange *x))
 {
     struct loop *l = x->server->loop;
-    struct aside *a = own || x->size < SMALL ? NULL : new_aside(x, handle), **at = &l->asides;
+    bool at_once = own || !l || x->size < SMALL; /* `tuffet batch` has no loop */
+    struct aside *a = at_once ? NULL : new_aside(x, handle);
     if (!a) {
         handle(x);
         return;
@@ -170,6 +171,7 @@ void aside_run(struct exchange *x, void (*handle)(struct exchange *x))
         free_aside(a);
         return;
     }
+    struct aside **at = &l->asides;
     while (*at)
         at = &(*at)->next;
     *at = a;
