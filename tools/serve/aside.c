@@ -131,6 +131,7 @@ static bool start(struct aside *a)
         return wait_for(a);
     } else {
         x->gone = NULL;
+        a->x = NULL; /* the handler may free it */
         a->handle(x);
     }
     lost_watch(NULL);
@@ -217,7 +218,7 @@ void aside_step(struct server *s)
 bool aside_uses(const struct server *s, const struct served *m)
 {
     const struct aside *a = s->loop->asides;
-    while (a && a->x->served != m)
+    while (a && (!a->x || a->x->served != m))
         a = a->next;
     return a;
 }

@@ -108,7 +108,8 @@ CLI_PRINTF(2, 3) static void put(struct written *w, const char *form, ...)
     va_start(args, form);
     int n = vsnprintf(piece, sizeof piece, form, args);
     va_end(args);
-    w->failed = w->failed || n < 0 || !cli_text_append(&w->text, piece, (size_t)n);
+    w->failed = w->failed || n < 0 || (size_t)n >= sizeof piece ||
+                !cli_text_append(&w->text, piece, (size_t)n);
 }
 
 /* A name as the value of a label. */
