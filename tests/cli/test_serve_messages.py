@@ -72,6 +72,21 @@ class Messages(Case):
         self.assertIn('[{"name": "w", "arguments": {"city": "Rome"}}]', prompt)
         self.assertIn("SUNNY11", prompt)
 
+    def test_the_tool_of_a_result(self):
+        """The call with the result's id names it: the latest such call, and calls of any answer."""
+        template = "{% for m in messages %}[{{ m.name }}<tool_call>{{ m.content }}]{% endfor %}"
+        other = {**CALL, "id": "b", "function": {"name": "v", "arguments": "{}"}}
+        again = {**CALL, "function": {"name": "x", "arguments": "{}"}}
+        said = [*HELLO, answer(tool_calls=[CALL, other]), {**RESULT, "tool_call_id": "b"}, RESULT,
+                {**RESULT, "tool_call_id": "c"}, {**RESULT, "name": "mine"},
+                answer(tool_calls=[again]), RESULT, {**RESULT, "tool_call_id": "b"}]
+        names = ["", "", "v", "w", "", "mine", "", "x", "v"]
+        prompt, = self.prompts(template, said)
+        self.assertEqual([part.partition("<")[0] for part in prompt.split("[")[1:]], names)
+        plain, = self.prompts(ZEPHYR, said)
+        self.assertEqual([part.partition(":")[0] for part in plain.split("Result of ")[1:]],
+                         ["v", "w", "the call", "mine", "x", "v"])
+
     def test_the_template_named_tool_use(self):
         """It is for requests with tools, the other one for the rest."""
         plain = "{{ raise_exception('has tools') if tools }}" + ZEPHYR

@@ -141,13 +141,38 @@ static void read_message(struct fields *f, json_t *message, size_t at, bool take
         read_content(f, message, at, takes_parts);
 }
 
+/* Gives results of tools the names of the tools, as `calls` has them by the ids of the calls. Clients
+   send a result with the id alone, and templates print the name. */
+static void name_results(struct fields *f, json_t *message, json_t *calls)
+{
+    size_t i;
+    json_t *call;
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    {
+        const char *id = json_string_value(json_object_get(call, "id"));
+        json_t *name = json_object_get(json_object_get(call, "function"), "name");
+        if (id && json_object_set(calls, id, name))
+            fields_fail(f, "out of memory");
+    }
+    const char *answers = json_string_value(json_object_get(message, "tool_call_id"));
+    json_t *name = answers ? json_object_get(calls, answers) : NULL;
+    if (name && !json_object_get(message, "name"))
+        json_object_set(message, "name", name);
+}
+
 json_t *messages_read(struct fields *f, bool takes_parts)
 {
     json_t *list = json_object_get(f->body, "messages"), *message;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list))
         fields_fail(f, "messages must be a list, and not empty");
-    json_array_foreach(list, i, message) read_message(f, message, i, takes_parts);
+    json_t *calls = json_object();
+    json_array_foreach(list, i, message)
+    {
+        read_message(f, message, i, takes_parts);
+        name_results(f, message, calls);
+    }
+    json_decref(calls);
     return list;
 }
 

@@ -7,7 +7,8 @@
 #include "fields.h"
 
 /* `messages` of the request in OpenAI's form, checked and changed in place; f->body keeps them.
-   takes_parts: the template takes a user's content as a list of parts. */
+   takes_parts: the template takes a user's content as a list of parts. A result of a tool gets the
+   name of the tool whose call has its id, unless it has a name. */
 json_t *messages_read(struct fields *f, bool takes_parts);
 
 /* For templates that do not know tools: calls become text, and results messages of the user. */

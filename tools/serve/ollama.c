@@ -232,8 +232,7 @@ static json_t *take_answered(json_t *calls, const json_t *x)
     return NULL;
 }
 
-/* Gives a result the id of its call, which clients of Ollama leave out. It gets no name: results of
-   the other APIs have none, and the same conversation is the same prompt in all. */
+/* Gives a result the id of its call, which clients of Ollama leave out. */
 static void link_result(json_t *result, json_t *calls)
 {
     json_t *call = take_answered(calls, result);
