@@ -535,7 +535,7 @@ static void blocks_of_the_peer(void **state)
         {TFT_IQ1_M, "models/random/blocks-iq1_m.bin", "models/random/blocks-iq1_m.f32"},
     };
     if (!shared_path(file[0].bin))
-        skip();
+        skip_because("shared/%s: not found", file[0].bin);
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         static unsigned char x[BYTES];
         static float want[NUMBERS], got[NUMBERS];

@@ -68,7 +68,7 @@ static void the_logits_of_the_peer(void **state)
         snprintf(name, sizeof name, "models/random/%s.mtp.f32", names[i]);
         FILE *f = shared_path(name) ? fopen(shared_path(name), "rb") : NULL;
         if (!f)
-            skip();
+            skip_because("shared/%s: not found", name);
         assert_int_equal(fread(want, sizeof *want, PEER_LAST, f), PEER_LAST);
         fclose(f);
         snprintf(name, sizeof name, "models/random/%s.gguf", names[i]);
