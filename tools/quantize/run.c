@@ -264,9 +264,30 @@ static enum tft_status check_kv(struct job *j)
     return TFT_OK;
 }
 
+/* A program that was built with a later header may choose what this library does not know. */
+static enum tft_status check_choices(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    const struct {
+        const char *name;
+        unsigned chosen, last;
+    } all[] = {{"rotate", o->rotate, TFT_ROTATE_ALL},
+               {"rounding", o->rounding, TFT_ROUND_AWQ},
+               {"intact", o->intact, TFT_INTACT_BOS},
+               {"cushion", o->cushion, TFT_CUSHION_EXHAUSTIVE},
+               {"tune", o->tune, TFT_TUNE_OUTPUTS}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].chosen > all[i].last)
+            return job_misuse(j, "--%s: there is no choice %u in this version", all[i].name,
+                              all[i].chosen);
+    return TFT_OK;
+}
+
 static enum tft_status check_options(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
+    if (check_choices(j) != TFT_OK)
+        return TFT_ERR_ARG;
     if (o->smooth < 0 || !(o->smooth <= 1))
         return job_misuse(j, "--smooth must be within 0 .. 1");
     if (o->smooth > 0 && o->rounding == TFT_ROUND_AWQ)

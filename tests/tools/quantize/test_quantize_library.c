@@ -343,7 +343,10 @@ static void refuses(void **state)
                  {small(&seen), "n_loras"},       {small(&seen), "--lora"},
                  {small(&seen), "size"},
                  {small(&seen), "struct tft_quantize_lora: reserved[1]"},
-                 {small(&seen), "struct tft_quantize_system: reserved[0]"}};
+                 {small(&seen), "struct tft_quantize_system: reserved[0]"},
+                 {small(&seen), "--rotate"},      {small(&seen), "--rounding"},
+                 {small(&seen), "--intact: "},    {small(&seen), "--cushion: "},
+                 {small(&seen), "--tune"}};
     const struct tft_quantize_lora endless = {.path = "style.gguf", .scale = INFINITY};
     const struct tft_quantize_lora newer = {.path = "style.gguf", .reserved = {0, 1}};
     const struct tft_quantize_system later = {.name = "a", .text = "b", .reserved = {1}};
@@ -368,6 +371,11 @@ static void refuses(void **state)
     wrong[15].o.loras = &newer;
     wrong[16].o.n_system = 1;
     wrong[16].o.system = &later;
+    wrong[17].o.rotate = (enum tft_quantize_rotation)(TFT_ROTATE_ALL + 1);
+    wrong[18].o.rounding = (enum tft_quantize_rounding)(TFT_ROUND_AWQ + 1);
+    wrong[19].o.intact = (enum tft_quantize_intact)(TFT_INTACT_BOS + 1);
+    wrong[20].o.cushion = (enum tft_quantize_cushion)(TFT_CUSHION_EXHAUSTIVE + 1);
+    wrong[21].o.tune = (enum tft_quantize_tuning)(TFT_TUNE_OUTPUTS + 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));
