@@ -346,10 +346,12 @@ static void refuses(void **state)
                  {small(&seen), "struct tft_quantize_system: reserved[0]"},
                  {small(&seen), "--rotate"},      {small(&seen), "--rounding"},
                  {small(&seen), "--intact: "},    {small(&seen), "--cushion: "},
-                 {small(&seen), "--tune"}};
+                 {small(&seen), "--tune"},        {small(&seen), "n_system"},
+                 {small(&seen), "has no name"},   {small(&seen), "has no name"}};
     const struct tft_quantize_lora endless = {.path = "style.gguf", .scale = INFINITY};
     const struct tft_quantize_lora newer = {.path = "style.gguf", .reserved = {0, 1}};
     const struct tft_quantize_system later = {.name = "a", .text = "b", .reserved = {1}};
+    const struct tft_quantize_system nameless = {.text = "b"}, empty = {.name = "a"};
     wrong[0].o.group = 7;
     wrong[1].o.bits = "5";
     wrong[2].o.bits_search = "9";
@@ -376,6 +378,10 @@ static void refuses(void **state)
     wrong[19].o.intact = (enum tft_quantize_intact)(TFT_INTACT_BOS + 1);
     wrong[20].o.cushion = (enum tft_quantize_cushion)(TFT_CUSHION_EXHAUSTIVE + 1);
     wrong[21].o.tune = (enum tft_quantize_tuning)(TFT_TUNE_OUTPUTS + 1);
+    wrong[22].o.n_system = 1;
+    wrong[23].o.n_system = wrong[24].o.n_system = 1;
+    wrong[23].o.system = &nameless;
+    wrong[24].o.system = &empty;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));
