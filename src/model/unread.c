@@ -21,7 +21,16 @@ static const struct {
     {"rope.freq_base", ANY},
     {"rope.freq_base_swa", 10000},
     {"rope.scale_linear", ANY},
-    {"rope.scaling.*", ANY},
+    {"rope.scaling.type", ANY}, /* the rest says nothing without it, or of another type */
+    {"rope.scaling.factor", ANY},
+    {"rope.scaling.original_context_length", ANY},
+    {"rope.scaling.finetuned", ANY},
+    {"rope.scaling.attn_factor", ANY},
+    {"rope.scaling.yarn_log_multiplier", ANY},
+    {"rope.scaling.yarn_ext_factor", ANY},
+    {"rope.scaling.yarn_beta_fast", ANY},
+    {"rope.scaling.yarn_beta_slow", ANY},
+    {"rope.scaling.yarn_attn_factor", 1},
     {"attention.layer_norm_epsilon", ANY}, /* of the other kind of norm */
     {"attention.layer_norm_rms_epsilon", ANY},
     {"attention.sliding_window", ANY}, /* see window_period of transformer.h */
