@@ -538,6 +538,26 @@ static void ignored_keys(void **state)
     assert_non_null(strstr(err.msg, "the key llama.new is not supported"));
 }
 
+/* The pooling is looked up when it is asked for, also where the vocabulary alone is open. */
+static void an_ignored_pooling(void **state)
+{
+    (void)state;
+    const char *path =
+        edited(written(&toys[LLAMA]), &(struct edit)WITH("llama.pooling_type", U32, 9));
+    for (int vocab_only = 0; vocab_only < 2; vocab_only++)
+        for (int ignored = 0; ignored < 2; ignored++) {
+            struct tft_model_opts o = {.size = sizeof o,
+                                       .vocab_only = vocab_only,
+                                       .ignore_keys = ignored ? "llama.pooling_type" : NULL};
+            struct tft_model_info info = {.size = sizeof info};
+            struct tft_model *m;
+            assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
+            tft_model_describe(m, &info);
+            assert_int_equal(info.pooling, ignored ? TFT_POOLING_NONE : TFT_POOLING_OTHER);
+            tft_model_close(m);
+        }
+}
+
 /* The name of older files, and a factor without a type, mean what "linear" means. */
 static void names_of_a_linear_scaling(void **state)
 {
@@ -1027,6 +1047,7 @@ int main(void)
         cmocka_unit_test(values_that_make_no_sense),
         cmocka_unit_test(values_without_effect),
         cmocka_unit_test(ignored_keys),
+        cmocka_unit_test(an_ignored_pooling),
         cmocka_unit_test(names_of_a_linear_scaling),
         cmocka_unit_test(dimensions_that_make_no_sense),
         cmocka_unit_test(layers_without_a_formula),
