@@ -323,6 +323,52 @@ static void cancels(void **state)
     }
 }
 
+#ifdef WRAPS_CALLOC
+
+static long callocs, failing = -1; /* calls so far; the call that fails */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return callocs++ == failing ? NULL : __real_calloc(n, size);
+}
+
+/* The last memory that a call takes is for the results. */
+static void writes_no_file_without_memory_for_results(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    const char *from = written(&talker), *out = in_folder("library.gguf");
+    remove(out);
+    int before = files_in_folder(false);
+    callocs = 0;
+    assert_int_equal(tft_quantize(from, out, &o, &r, NULL), TFT_OK);
+    tft_quantize_free(r);
+    remove(out);
+    failing = callocs - 1;
+    callocs = 0;
+    o = small(&seen);
+    assert_int_equal(tft_quantize(from, out, &o, &r, &err), TFT_ERR_NOMEM);
+    failing = -1;
+    assert_null(r);
+    assert_non_null(strstr(err.msg, "results"));
+    assert_int_equal(files_in_folder(false), before);
+}
+
+#else
+
+static void writes_no_file_without_memory_for_results(void **state)
+{
+    (void)state;
+    skip_because("the linker does not wrap calloc");
+}
+
+#endif
+
 /* Options that do not fit are errors with the name of the option. */
 static void refuses(void **state)
 {
@@ -408,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
+        cmocka_unit_test(writes_no_file_without_memory_for_results),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
         cmocka_unit_test(calibrates_a_cache),
         cmocka_unit_test(chooses_bits_within_a_budget),
