@@ -393,7 +393,8 @@ static void refuses(void **state)
                  {small(&seen), "--rotate"},      {small(&seen), "--rounding"},
                  {small(&seen), "--intact: "},    {small(&seen), "--cushion: "},
                  {small(&seen), "--tune"},        {small(&seen), "n_system"},
-                 {small(&seen), "has no name"},   {small(&seen), "has no name"}};
+                 {small(&seen), "has no name"},   {small(&seen), "has no name"},
+                 {small(&seen), "a window of 701"}};
     const struct tft_quantize_lora endless = {.path = "style.gguf", .scale = INFINITY};
     const struct tft_quantize_lora newer = {.path = "style.gguf", .reserved = {0, 1}};
     const struct tft_quantize_system later = {.name = "a", .text = "b", .reserved = {1}};
@@ -428,6 +429,9 @@ static void refuses(void **state)
     wrong[23].o.n_system = wrong[24].o.n_system = 1;
     wrong[23].o.system = &nameless;
     wrong[24].o.system = &empty;
+    wrong[25].o.gguf = "q4_0"; /* without a text it would do without calibration */
+    wrong[25].o.intact = TFT_INTACT_AUTO;
+    wrong[25].o.calib_window = wrong[25].o.calib_tokens = 701;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));
