@@ -303,8 +303,8 @@ struct tft_model_info {
 };
 
 /* Fills the struct as far as info->size goes. If only the vocabulary is open, the dimensions other
-   than n_vocab and n_ctx are 0; arch, pooling and encoder are known. n_ctx is the number in the file
-   then, or 0, and does not leave out a prefix. */
+   than n_vocab and n_ctx are 0; arch, pooling and encoder are known. n_ctx is then the number of
+   the file, or 0, and does not leave out a prefix. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 
 /* Bytes of the identity of a model, with the NUL. */
@@ -1057,9 +1057,10 @@ TFT_API const struct tft_error *tft_embedder_error(const struct tft_embedder *e)
  * NULL, the settings and the seed of a sampler, and the place in its grammar. It is for sessions of
  * the same model file with the same `weights`, `kv`, prefix and filter, and of any capacity that
  * has room for its tokens. (With LongRoPE the capacity must be on the same side of the original
- * context.) Other options may differ: n_batch, n_logits, n_threads, slide, lookup, and
- * checkpoints, of which the newest are kept. The CPU may be another one. docs/embedding.md says how
- * models are told apart, docs/file-format.md has the format.
+ * context.) Other options may differ: n_batch, n_logits, n_threads, lookup, checkpoints, of which
+ * the newest are kept, and slide, unless the cache has other sinks with it (knob sinks). The CPU
+ * may be another one. docs/embedding.md says how models are told apart, docs/file-format.md has the
+ * format.
  */
 
 /* Bytes of the session if it is saved now. z: NULL, or its sampler, of which neither z->more nor

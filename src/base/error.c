@@ -38,15 +38,6 @@ static enum tft_status fill(struct tft_error *err, enum tft_status code, int os,
     return code;
 }
 
-enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    fill(err, code, 0, 0, "", fmt, args);
-    va_end(args);
-    return code;
-}
-
 /* A long path must leave room for the message, so only the path's end, with the file's name, is
    shown, after *dots. */
 static const char *short_name(const char *name, const char **dots)
@@ -55,6 +46,23 @@ static const char *short_name(const char *name, const char **dots)
     size_t n = strlen(name);
     *dots = n > MAX_SHOWN ? "..." : "";
     return n > MAX_SHOWN ? name + n - MAX_SHOWN : name;
+}
+
+/* The name of a file at the start of a message, "%s: ..." or "%s/...", is shown as in
+   tft_fail_at. */
+enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
+{
+    char prefix[160] = "";
+    va_list args;
+    va_start(args, fmt);
+    if (strncmp(fmt, "%s: ", 4) == 0 || strncmp(fmt, "%s/", 3) == 0) {
+        const char *dots, *tail = short_name(va_arg(args, const char *), &dots);
+        snprintf(prefix, sizeof prefix, "%s%s", dots, tail);
+        fmt += 2;
+    }
+    fill(err, code, 0, 0, prefix, fmt, args);
+    va_end(args);
+    return code;
 }
 
 enum tft_status tft_fail_at(struct tft_error *err, enum tft_status code, const char *name,

@@ -19,8 +19,9 @@
 
 /* Fills *err, unless err is NULL, and returns code. The message is one line. A message about a file
    has the file's name, the place, the error, and a remedy if the user has one: "model.gguf: byte
-   24: key 3 is longer than the file". '?' replaces control characters, and a message that is too
-   long is cut. */
+   24: key 3 is longer than the file". A fmt that begins with "%s: " or "%s/" begins with a file's
+   name, of which at most the last 100 bytes are shown. '?' replaces control characters, and a
+   message that is too long is cut. */
 enum tft_status tft_fail(struct tft_error *err, enum tft_status code, const char *fmt, ...)
     TFT_PRINTF(3, 4);
 

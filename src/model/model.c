@@ -24,7 +24,7 @@ enum tft_pooling tft_model_pooling(const struct tft_model *m)
         return TFT_POOLING_NONE;
     snprintf(key, sizeof key, "%s.pooling_type", m->kind->name);
     const struct tft_value *v = tft_source_value(&m->source, key);
-    if (!v)
+    if (!v || v->ignored)
         return has_classifier(m) ? TFT_POOLING_RANK : TFT_POOLING_NONE;
     bool known = tft_value_uint(v, 0, &type) && type < sizeof types / sizeof *types;
     return known ? types[type] : TFT_POOLING_OTHER;

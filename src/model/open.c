@@ -177,6 +177,7 @@ static enum tft_status open_weights(struct tft_model *m, const struct tft_openin
                           .ignore = o->opts->ignore_keys,
                           .predictor = o->opts->predictor,
                           .unexpanded = o->unexpanded};
+    tft_unread_mark(&ld);
     load(&ld, o->opts->vocab_only);
     /* the lists that only loading needs come last */
     size_t lists_at = ld.arena.used, n_list = ld.n_conversion;

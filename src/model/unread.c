@@ -21,7 +21,16 @@ static const struct {
     {"rope.freq_base", ANY},
     {"rope.freq_base_swa", 10000},
     {"rope.scale_linear", ANY},
-    {"rope.scaling.*", ANY},
+    {"rope.scaling.type", ANY}, /* the rest says nothing without it, or of another type */
+    {"rope.scaling.factor", ANY},
+    {"rope.scaling.original_context_length", ANY},
+    {"rope.scaling.finetuned", ANY},
+    {"rope.scaling.attn_factor", ANY},
+    {"rope.scaling.yarn_log_multiplier", ANY},
+    {"rope.scaling.yarn_ext_factor", ANY},
+    {"rope.scaling.yarn_beta_fast", ANY},
+    {"rope.scaling.yarn_beta_slow", ANY},
+    {"rope.scaling.yarn_attn_factor", 1},
     {"attention.layer_norm_epsilon", ANY}, /* of the other kind of norm */
     {"attention.layer_norm_rms_epsilon", ANY},
     {"attention.sliding_window", ANY}, /* see window_period of transformer.h */
@@ -79,20 +88,35 @@ static bool has_no_effect(struct tft_str key, const struct tft_value *v)
     return false;
 }
 
+/* Whether the key is ARCH.KEY; *rest: KEY. */
+static bool is_of_arch(const struct tft_load *ld, struct tft_str key, struct tft_str *rest)
+{
+    const char *arch = ld->m->kind ? ld->m->kind->name : "";
+    size_t n = strlen(arch);
+    if (!n || key.n <= n + 1 || memcmp(key.p, arch, n) != 0 || key.p[n] != '.')
+        return false;
+    *rest = (struct tft_str){key.p + n + 1, key.n - n - 1};
+    return true;
+}
+
+void tft_unread_mark(struct tft_load *ld)
+{
+    struct tft_str rest;
+    for (size_t i = 0; i < ld->s->n_value; i++) {
+        struct tft_value *v = &ld->m->source.value[i];
+        v->ignored = is_of_arch(ld, v->key, &rest) && tft_load_ignores(ld, v->key);
+    }
+}
+
 void tft_unread_refuse(struct tft_load *ld)
 {
-    const char *arch = ld->m->arch->name;
-    size_t n = strlen(arch);
+    struct tft_str rest;
     for (size_t i = 0; i < ld->s->n_value && ld->status == TFT_OK; i++) {
         const struct tft_value *v = &ld->s->value[i];
         struct tft_str key = v->key;
-        if (ld->read[i] || key.n <= n + 1 || memcmp(key.p, arch, n) != 0 || key.p[n] != '.')
+        if (ld->read[i] || v->ignored || !is_of_arch(ld, key, &rest))
             continue;
-        if (tft_load_ignores(ld, key)) {
-            ld->m->source.value[i].ignored = true;
-            continue;
-        }
-        if (!has_no_effect((struct tft_str){key.p + n + 1, key.n - n - 1}, v))
+        if (!has_no_effect(rest, v))
             ld->status = tft_fail_at(
                 ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, v->offset,
                 "the key %.*s is not supported: --ignore-key %.*s takes the file without it",

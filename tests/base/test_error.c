@@ -50,6 +50,10 @@ static void long_names_do_not_hide_the_message(void **state)
     tft_fail_at(&err, TFT_ERR_FORMAT, name, UINT64_MAX, "no magic");
     assert_non_null(strstr(err.msg, "/m.gguf: byte 18446744073709551615: no magic"));
 
+    tft_fail(&err, TFT_ERR_ARG, "%s: no KV cache \"%s\"", name, "new");
+    assert_non_null(strstr(err.msg, "/m.gguf: no KV cache \"new\""));
+    tft_fail(&err, TFT_ERR_FORMAT, "%s/config.json: no object", name);
+    assert_non_null(strstr(err.msg, "/m.gguf/config.json: no object"));
     tft_fail(&err, TFT_ERR_FORMAT, "%s", name);
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
 }

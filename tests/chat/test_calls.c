@@ -273,7 +273,7 @@ static void arguments_as_text(void **state)
 static void objects(void **state)
 {
     (void)state;
-    static const char *const yes[] = {"{}", " {\"a\": [1, {\"b\": null}]} \n"},
+    static const char *const yes[] = {"{}", " {\"a\": [1, {\"b\": null}]} \n", "\r\n{}\r\n"},
                              *const no[] = {"",      "[1]",     "{", "{}}",
                                             "{} {}", "{\"a\"}", "1", "{\xff}"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)

@@ -309,6 +309,10 @@ static const struct {
      "the key llama.attn_logit_softcapping is not supported: --ignore-key"},
     {LLAMA, WITH("llama.attention.q_lora_rank", U32, 8), UNSUPPORTED,
      "--ignore-key llama.attention.q_lora_rank takes the file without it"},
+    {LLAMA, WITH("llama.rope.scaling.alpha", F32, 50), UNSUPPORTED,
+     "the key llama.rope.scaling.alpha is not supported"},
+    {LLAMA, WITH("llama.rope.scaling.yarn_attn_factor", F32, 2), UNSUPPORTED,
+     "the key llama.rope.scaling.yarn_attn_factor is not supported"},
     {QWEN3, WITH("qwen3.new", ARRAY, 1), UNSUPPORTED, "the key qwen3.new is not supported"},
     {LLAMA, WITH_STR("general.architecture", ""), UNSUPPORTED, "\"\" is not supported"},
     {LLAMA, WITH_STR("general.architecture", "qwen2"), BAD, "qwen2.context_length is missing"},
@@ -509,6 +513,8 @@ static void values_without_effect(void **state)
                                         WITH("llama.attention.sliding_window", U32, 0),
                                         WITH("llama.vocab_size", U32, 7),
                                         WITH("llama.rope.scaling.factor", F32, 0),
+                                        WITH("llama.rope.scaling.yarn_beta_fast", F32, 32),
+                                        WITH("llama.rope.scaling.yarn_attn_factor", F32, 1),
                                         WITH_STR("general.new", "words"),
                                         WITH("llama2.new", U32, 1),
                                         WITH("quantize.imatrix.entries_count", U32, 1)};
@@ -530,6 +536,26 @@ static void ignored_keys(void **state)
     o.ignore_keys = "llama.attention.causal,llama.ne,ama.new,llama.newer";
     assert_int_equal(tft_model_open(&m, path, &o, &err), UNSUPPORTED);
     assert_non_null(strstr(err.msg, "the key llama.new is not supported"));
+}
+
+/* The pooling is looked up when it is asked for, also where the vocabulary alone is open. */
+static void an_ignored_pooling(void **state)
+{
+    (void)state;
+    const char *path =
+        edited(written(&toys[LLAMA]), &(struct edit)WITH("llama.pooling_type", U32, 9));
+    for (int vocab_only = 0; vocab_only < 2; vocab_only++)
+        for (int ignored = 0; ignored < 2; ignored++) {
+            struct tft_model_opts o = {.size = sizeof o,
+                                       .vocab_only = vocab_only,
+                                       .ignore_keys = ignored ? "llama.pooling_type" : NULL};
+            struct tft_model_info info = {.size = sizeof info};
+            struct tft_model *m;
+            assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
+            tft_model_describe(m, &info);
+            assert_int_equal(info.pooling, ignored ? TFT_POOLING_NONE : TFT_POOLING_OTHER);
+            tft_model_close(m);
+        }
 }
 
 /* The name of older files, and a factor without a type, mean what "linear" means. */
@@ -1021,6 +1047,7 @@ int main(void)
         cmocka_unit_test(values_that_make_no_sense),
         cmocka_unit_test(values_without_effect),
         cmocka_unit_test(ignored_keys),
+        cmocka_unit_test(an_ignored_pooling),
         cmocka_unit_test(names_of_a_linear_scaling),
         cmocka_unit_test(dimensions_that_make_no_sense),
         cmocka_unit_test(layers_without_a_formula),

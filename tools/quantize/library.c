@@ -143,16 +143,15 @@ enum tft_status quantize_with(const char *model, const char *out,
     enum tft_status status = quantize_run_begin(run, model, out, opts, lab, err);
     if (status == TFT_OK)
         status = quantize_run_make(run);
-    if (status == TFT_OK && result) {
-        r = result_of(run);
-        if (r)
-            *result = &r->shown;
-        else
-            status = tft_fail(err, TFT_ERR_NOMEM,
-                              "%s: is written, but memory is short for the "
-                              "results",
-                              out);
-    }
+    if (status == TFT_OK && result && !(r = result_of(run)))
+        status = run->status =
+            tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory for the results", out);
+    if (status == TFT_OK)
+        status = quantize_run_keep(run);
+    if (status == TFT_OK && result)
+        *result = &r->shown;
+    else if (r)
+        free_owned(r);
     quantize_run_free(run);
     free(run);
     return status;

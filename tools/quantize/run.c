@@ -68,7 +68,7 @@ static enum tft_status tune_prefix(struct quantize_run *run)
     return status == TFT_OK ? job_tune_finish(&run->tune, &run->made) : status;
 }
 
-/* What follows quantize_temp(). The model gets its name at the end. */
+/* What follows quantize_temp(). */
 static enum tft_status finish(struct quantize_run *run)
 {
     struct job_made *made = &run->made;
@@ -87,9 +87,7 @@ static enum tft_status finish(struct quantize_run *run)
         status = job_made_finish(made);
     if (status == TFT_OK)
         status = check(run, made->changed);
-    if (status == TFT_OK)
-        status = job_complete_progress(&run->job);
-    return status == TFT_OK ? job_made_keep(made) : status;
+    return status == TFT_OK ? job_complete_progress(&run->job) : status;
 }
 
 static enum tft_status make(struct quantize_run *run)
@@ -264,9 +262,30 @@ static enum tft_status check_kv(struct job *j)
     return TFT_OK;
 }
 
+/* A program that was built with a later header may choose what this library does not know. */
+static enum tft_status check_choices(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    const struct {
+        const char *name;
+        unsigned chosen, last;
+    } all[] = {{"rotate", o->rotate, TFT_ROTATE_ALL},
+               {"rounding", o->rounding, TFT_ROUND_AWQ},
+               {"intact", o->intact, TFT_INTACT_BOS},
+               {"cushion", o->cushion, TFT_CUSHION_EXHAUSTIVE},
+               {"tune", o->tune, TFT_TUNE_OUTPUTS}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].chosen > all[i].last)
+            return job_misuse(j, "--%s: there is no choice %u in this version", all[i].name,
+                              all[i].chosen);
+    return TFT_OK;
+}
+
 static enum tft_status check_options(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
+    if (check_choices(j) != TFT_OK)
+        return TFT_ERR_ARG;
     if (o->smooth < 0 || !(o->smooth <= 1))
         return job_misuse(j, "--smooth must be within 0 .. 1");
     if (o->smooth > 0 && o->rounding == TFT_ROUND_AWQ)
@@ -348,7 +367,7 @@ static enum tft_status apply_options(struct quantize_run *run)
 
 /* ---- a plain GGUF file */
 
-/* Compares the file with the float model, if there is text, and gives it its name. */
+/* Compares the file with the float model, if there is text. */
 static enum tft_status finish_plain(struct quantize_run *run)
 {
     enum tft_status status = TFT_OK;
@@ -361,9 +380,7 @@ static enum tft_status finish_plain(struct quantize_run *run)
         status = job_made_open(&run->made); /* whether it can be opened */
         job_made_close(&run->made);
     }
-    if (status == TFT_OK)
-        status = job_complete_progress(&run->job);
-    return status == TFT_OK ? job_made_keep(&run->made) : status;
+    return status == TFT_OK ? job_complete_progress(&run->job) : status;
 }
 
 static enum tft_status make_plain(struct quantize_run *run)
@@ -465,6 +482,11 @@ enum tft_status quantize_run_make(struct quantize_run *run)
     if (run->status == TFT_ERR_CANCELLED && run->prefix.cushion.kept)
         job_note(&run->job, "stopped: the same command resumes from %s", run->prefix.checkpoint);
     return run->status;
+}
+
+enum tft_status quantize_run_keep(struct quantize_run *run)
+{
+    return run->status = job_made_keep(&run->made);
 }
 
 void quantize_run_free(struct quantize_run *run)

@@ -42,14 +42,15 @@ struct quantize_run {
     enum tft_status status;
 };
 
-/* begin opens the model and applies the options, make does the rest of tft_quantize: call it if
-   begin succeeded. Both return run->status. Strings of `given`, and err, must outlive the run.
-   quantize_run_free must follow, also on failure; until then the run has the results of the steps
-   that are done. */
+/* begin opens the model and applies the options, make makes the new file, and keep gives the file
+   its name: call each if the one before succeeded. All return run->status. Strings of `given`, and
+   err, must outlive the run. quantize_run_free must follow, also on failure; until then the run has
+   the results of the steps that are done. */
 enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, const char *out,
                                    const struct tft_quantize_opts *given,
                                    const struct quantize_lab *lab, struct tft_error *err);
 enum tft_status quantize_run_make(struct quantize_run *run);
+enum tft_status quantize_run_keep(struct quantize_run *run);
 void quantize_run_free(struct quantize_run *run);
 
 /* tft_quantize with the settings of the laboratory. */

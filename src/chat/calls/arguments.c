@@ -285,7 +285,7 @@ bool tft_chat_is_object(const char *p, size_t n)
         took = c < TFT_UTF8_BAD ? tft_call_take(&v, p + at, len) : CALL_BAD;
         at += len;
     }
-    while (at < n && (p[at] == ' ' || p[at] == '\n' || p[at] == '\t'))
+    while (at < n && is_space(p[at]))
         at++;
     return took == CALL_LAST && at == n;
 }

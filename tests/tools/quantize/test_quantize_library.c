@@ -323,6 +323,52 @@ static void cancels(void **state)
     }
 }
 
+#ifdef WRAPS_CALLOC
+
+static long callocs, failing = -1; /* calls so far; the call that fails */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return callocs++ == failing ? NULL : __real_calloc(n, size);
+}
+
+/* The last memory that a call takes is for the results. */
+static void writes_no_file_without_memory_for_results(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_quantize_result *r;
+    struct tft_error err;
+    const char *from = written(&talker), *out = in_folder("library.gguf");
+    remove(out);
+    int before = files_in_folder(false);
+    callocs = 0;
+    assert_int_equal(tft_quantize(from, out, &o, &r, NULL), TFT_OK);
+    tft_quantize_free(r);
+    remove(out);
+    failing = callocs - 1;
+    callocs = 0;
+    o = small(&seen);
+    assert_int_equal(tft_quantize(from, out, &o, &r, &err), TFT_ERR_NOMEM);
+    failing = -1;
+    assert_null(r);
+    assert_non_null(strstr(err.msg, "results"));
+    assert_int_equal(files_in_folder(false), before);
+}
+
+#else
+
+static void writes_no_file_without_memory_for_results(void **state)
+{
+    (void)state;
+    skip_because("the linker does not wrap calloc");
+}
+
+#endif
+
 /* Options that do not fit are errors with the name of the option. */
 static void refuses(void **state)
 {
@@ -343,10 +389,16 @@ static void refuses(void **state)
                  {small(&seen), "n_loras"},       {small(&seen), "--lora"},
                  {small(&seen), "size"},
                  {small(&seen), "struct tft_quantize_lora: reserved[1]"},
-                 {small(&seen), "struct tft_quantize_system: reserved[0]"}};
+                 {small(&seen), "struct tft_quantize_system: reserved[0]"},
+                 {small(&seen), "--rotate"},      {small(&seen), "--rounding"},
+                 {small(&seen), "--intact: "},    {small(&seen), "--cushion: "},
+                 {small(&seen), "--tune"},        {small(&seen), "n_system"},
+                 {small(&seen), "has no name"},   {small(&seen), "has no name"},
+                 {small(&seen), "a window of 701"}};
     const struct tft_quantize_lora endless = {.path = "style.gguf", .scale = INFINITY};
     const struct tft_quantize_lora newer = {.path = "style.gguf", .reserved = {0, 1}};
     const struct tft_quantize_system later = {.name = "a", .text = "b", .reserved = {1}};
+    const struct tft_quantize_system nameless = {.text = "b"}, empty = {.name = "a"};
     wrong[0].o.group = 7;
     wrong[1].o.bits = "5";
     wrong[2].o.bits_search = "9";
@@ -368,6 +420,18 @@ static void refuses(void **state)
     wrong[15].o.loras = &newer;
     wrong[16].o.n_system = 1;
     wrong[16].o.system = &later;
+    wrong[17].o.rotate = (enum tft_quantize_rotation)(TFT_ROTATE_ALL + 1);
+    wrong[18].o.rounding = (enum tft_quantize_rounding)(TFT_ROUND_AWQ + 1);
+    wrong[19].o.intact = (enum tft_quantize_intact)(TFT_INTACT_BOS + 1);
+    wrong[20].o.cushion = (enum tft_quantize_cushion)(TFT_CUSHION_EXHAUSTIVE + 1);
+    wrong[21].o.tune = (enum tft_quantize_tuning)(TFT_TUNE_OUTPUTS + 1);
+    wrong[22].o.n_system = 1;
+    wrong[23].o.n_system = wrong[24].o.n_system = 1;
+    wrong[23].o.system = &nameless;
+    wrong[24].o.system = &empty;
+    wrong[25].o.gguf = "q4_0"; /* without a text it would do without calibration */
+    wrong[25].o.intact = TFT_INTACT_AUTO;
+    wrong[25].o.calib_window = wrong[25].o.calib_tokens = 701;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(tft_quantize(from, out, &wrong[i].o, NULL, &err), TFT_ERR_ARG);
         assert_non_null(strstr(err.msg, wrong[i].why));
@@ -394,6 +458,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
+        cmocka_unit_test(writes_no_file_without_memory_for_results),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
         cmocka_unit_test(calibrates_a_cache),
         cmocka_unit_test(chooses_bits_within_a_budget),

@@ -84,8 +84,8 @@ static enum tft_status make_text(struct job *j, struct job_text *t)
 enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t)
 {
     enum tft_status status = mix_is_float(p->mix) ? TFT_OK : make_text(j, t);
-    if (status == TFT_OK || status == TFT_ERR_NOMEM || j->o->calib)
-        return status;
+    if (status == TFT_OK || status == TFT_ERR_NOMEM || status == TFT_ERR_ARG || j->o->calib)
+        return status; /* TFT_ERR_ARG: --calib-window or --calib-tokens do not fit */
     job_note(j, "no calibration: all columns count alike, and the loss is not measured: %s",
              j->err->msg);
     job_text_free(t);

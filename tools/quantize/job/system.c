@@ -10,11 +10,12 @@
 static enum tft_status check_system(struct job *j, size_t index)
 {
     const struct tft_quantize_system *all = j->o->system, *is = &all[index];
-    size_t n = strlen(is->name);
     if (tft_options_reserved(is->reserved, sizeof is->reserved, "tft_quantize_system",
                              j->err) != TFT_OK)
         return TFT_ERR_ARG;
-    if (!tft_prefix_name_valid(is->name, n))
+    if (!is->name || !is->text)
+        return job_misuse(j, "--intact-system: a system message has no name, or no text");
+    if (!tft_prefix_name_valid(is->name, strlen(is->name)))
         return job_misuse(j,
                           "--intact-system: the name \"%s\" is not 1 to %d of a-z, 0-9, _ and -, "
                           "or is \"main\"",
@@ -30,6 +31,8 @@ static enum tft_status check_system(struct job *j, size_t index)
 enum tft_status job_system_check(struct job *j)
 {
     enum tft_status status = TFT_OK;
+    if (j->o->n_system && !j->o->system)
+        return job_misuse(j, "struct tft_quantize_opts: n_system is not 0, and system is NULL");
     if (j->o->n_system > TFT_PREFIX_NAMES)
         return job_misuse(j, "--intact-system is given more than %d times", (int)TFT_PREFIX_NAMES);
     for (size_t i = 0; i < j->o->n_system && status == TFT_OK; i++)
