@@ -303,8 +303,9 @@ void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session 
 
 /* ---- text in; the path "-" is standard input */
 
-/* All of a file of at most CLI_MOST_READ bytes, with a NUL after it, which the caller frees; NULL
-   after an error message. A device may have no end. */
+/* All of a file of at most CLI_MOST_READ bytes, without a byte order mark, and with a NUL after it,
+   which the caller frees; NULL after an error message, also for UTF-16. A device may have no end.
+   */
 enum { CLI_MOST_READ = 256 << 20 };
 char *cli_read(const char *path, size_t *len);
 

@@ -37,6 +37,15 @@ static int read_all(FILE *f, size_t most, char **text, size_t *n)
     return ferror(f) ? errno : 0;
 }
 
+/* Removes a byte order mark. Returns false for UTF-16, whose mark has the same character. */
+static bool take_mark(char *text, size_t *n)
+{
+    size_t mark = tft_utf8_mark(text, *n);
+    memmove(text, text + mark, *n + 1 - mark);
+    *n -= mark;
+    return *n < 2 || (memcmp(text, "\xff\xfe", 2) != 0 && memcmp(text, "\xfe\xff", 2) != 0);
+}
+
 int cli_fail_endless(const char *name, size_t most)
 {
     return cli_fail("%s has more than %zu MiB, or no end: it is not read", name, most >> 20);
@@ -59,6 +68,8 @@ char *cli_read_most(const char *path, size_t most, size_t *len)
         cli_fail("%s: %s", name, strerror(err));
     else if (*len > most)
         cli_fail_endless(name, most);
+    else if (!take_mark(text, len))
+        cli_fail("%s: the text is UTF-16: save it as UTF-8", name);
     else
         return text;
     free(text);

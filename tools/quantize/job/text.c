@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/quantize/calibration_text.h"
 #include "tools/quantize/job/format.h"
 #include "tools/quantize/text/chat_file.h"
@@ -17,7 +18,7 @@ enum { KEEP_TOKENS = 2048, KEEP_PART = 5, LEAST_TOKENS = 512 };
 static bool has_conversations(const char *name, const char *text)
 {
     static const char suffix[] = ".jsonl";
-    text += chat_file_mark(text);
+    text += tft_utf8_mark(text, strlen(text));
     size_t n = strlen(name), len = strcspn(text, "\n");
     const char *messages = *text == '{' ? strstr(text, "\"messages\"") : NULL;
     return (n >= sizeof suffix && strcmp(name + n + 1 - sizeof suffix, suffix) == 0) ||
