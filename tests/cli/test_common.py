@@ -189,6 +189,8 @@ class Common(Case):
             for command in ["run", "chat", "inspect", "tokenize"]:
                 line = self.fails(command, path)
                 self.assertTrue(line.startswith(f"tuffet: {path}: cannot be read: {why}"))
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("pipe: is a pipe or a device", self.fails("run", self.path("pipe")))
         for command in ["run", "chat", "bench"]:
             line = self.fails(command, "gone.gguf")
             self.assertTrue(line.endswith("(tuffet list shows the models on this machine)"), line)
