@@ -155,6 +155,11 @@ class Quantize(Case):
             with self.subTest(why):
                 self.assertIn(why, self.fails("quantize", model, "-o", self.path("out"), "--calib",
                                               self.conversations(good, line)))
+        for text in [json.dumps([good] * 60), json.dumps([good] * 60, indent=1),
+                     json.dumps(good, indent=2), '[{"conversations": []}]']:
+            path = self.write("said.json", text.encode())  # not calibrated on as a text
+            self.assertIn("said.json: conversations must be one a line: jq",
+                          self.fails("quantize", model, "-o", self.path("x"), "--calib", path))
         path = self.conversations(good)
         self.assertIn("--special is for text", self.fails("quantize", model, "-o", self.path("out"),
                                                           "--calib", path, "--special", status=2))
