@@ -340,6 +340,12 @@ char *cli_copy(const char *p, size_t n);
    newline and tab. Returns false if the text could not be written. */
 bool cli_put(const char *p, size_t n);
 
+/* A number of bytes, in kB, MB or GB. */
+struct cli_amount {
+    char text[32];
+};
+struct cli_amount cli_amount(uint64_t bytes);
+
 /* Prints on one line: a backslash is \\; control characters and bytes that are not UTF-8 are \n, \t
    or \xHH; invisible characters are \u{HHHH}. */
 void cli_put_escaped(FILE *f, const char *p, size_t n);

@@ -143,6 +143,15 @@ bool cli_put(const char *p, size_t n)
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
+struct cli_amount cli_amount(uint64_t bytes)
+{
+    struct cli_amount a;
+    double x = (double)bytes;
+    const char *unit = x < 1e6 ? "kB" : x < 1e9 ? "MB" : "GB";
+    snprintf(a.text, sizeof a.text, "%.1f %s", x / (x < 1e6 ? 1e3 : x < 1e9 ? 1e6 : 1e9), unit);
+    return a;
+}
+
 enum { MOST_OUT = TFT_UTF8_ESCAPED };
 
 void cli_put_escaped(FILE *f, const char *p, size_t n)
