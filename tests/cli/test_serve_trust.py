@@ -65,6 +65,13 @@ class Trust(Case):
                             got += c.recv(65536)
                         self.assertIn(b"HTTP/1.1 200 ", got)
 
+    def test_chunks_that_are_not_read(self):
+        with Server(self.endless()) as s:
+            for size in b"2;name=value", b"zz":
+                got = s.raw(self.post(b"Transfer-Encoding: chunked", body=size + b"\r\n{}\r\n"))
+                self.assertIn(b" 413 ", got[:20])
+                self.assertIn(b"wrong chunks, or chunks with extensions", got)
+
     def test_slashes_in_a_row(self):
         """An address of the server that ends in a slash leads to the same route."""
         body = b'{"prompt":"a","max_tokens":1}'
