@@ -21,6 +21,8 @@ enum tft_status tft_new_file_create(struct tft_new_file **out, const char *path,
                                     struct tft_error *err)
 {
     *out = NULL;
+    if (!path)
+        return tft_fail(err, TFT_ERR_ARG, "no path: the name of the file is NULL");
     int os = check_replaceable(path);
     if (os)
         return tft_fail_os(err, os, path, "cannot be replaced");

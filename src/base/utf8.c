@@ -35,6 +35,11 @@ size_t tft_utf8_next(const char *p, size_t n, uint32_t *c)
     return more + 1;
 }
 
+size_t tft_utf8_mark(const char *p, size_t n)
+{
+    return n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 size_t tft_utf8_put(char *p, uint32_t c)
 {
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};

@@ -18,6 +18,9 @@ enum {
    3. */
 size_t tft_utf8_next(const char *p, size_t n, uint32_t *c);
 
+/* Bytes of the byte order mark at the start of p[n], which editors on Windows write: 3, or 0. */
+size_t tft_utf8_mark(const char *p, size_t n);
+
 /* Writes the code point c as 1 to 4 bytes, and returns their number. */
 size_t tft_utf8_put(char *p, uint32_t c);
 

@@ -23,6 +23,8 @@ static enum tft_status find(struct tft_map *m, const unsigned char **data, size_
     if (at->offset % 32)
         return tft_fail(err, TFT_ERR_ARG, "%s: the offset %llu is not a multiple of 32", at->name,
                         (unsigned long long)at->offset);
+    if (at->where == TFT_AT_PATH && !at->name)
+        return tft_fail(err, TFT_ERR_ARG, "no path: the name of the file is NULL");
     int os = at->where == TFT_AT_PATH ? tft_port_map(m, at->name)
                                       : tft_port_map_part(m, at->fd, at->offset, at->size);
     if (os == ERANGE)
@@ -30,6 +32,9 @@ static enum tft_status find(struct tft_map *m, const unsigned char **data, size_
                         at->name, (unsigned long long)at->size, (unsigned long long)at->offset);
     *data = m->data;
     *size = m->size;
+    if (os == EINVAL)
+        return tft_fail_os(err, os, at->name,
+                           "is a pipe or a device, which cannot be mapped: copy it to a file");
     return os ? tft_fail_os(err, os, at->name, "cannot be read") : TFT_OK;
 }
 

@@ -219,6 +219,8 @@ enum tft_status tft_session_load(struct tft_session *s, struct tft_sampler *z, c
                                  struct tft_error *err)
 {
     struct tft_map map;
+    if (!path)
+        return tft_fail(err, TFT_ERR_ARG, "no path: the name of the file is NULL");
     int os = tft_port_map(&map, path);
     if (os)
         return tft_fail_os(err, os, path, "cannot be read");

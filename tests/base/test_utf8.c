@@ -99,11 +99,21 @@ static void bad_bytes_go_by_maximal_subparts(void **state)
     assert_int_equal(at, sizeof text - 1);
 }
 
+static void a_byte_order_mark_comes_whole(void **state)
+{
+    (void)state;
+    const char text[] = "\xef\xbb\xbfx";
+    assert_int_equal(tft_utf8_mark(text, 4), 3);
+    assert_int_equal(tft_utf8_mark(text, 2), 0);
+    assert_int_equal(tft_utf8_mark(text + 1, 3), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_table_of_the_standard),
         cmocka_unit_test(bad_bytes_go_by_maximal_subparts),
+        cmocka_unit_test(a_byte_order_mark_comes_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,12 @@ class Batch(Case):
         self.assertEqual([json.loads(line)["custom_id"] for line in self.read(out).splitlines()],
                          ["a", "b"])
 
+    def test_a_byte_order_mark(self):
+        line = json.dumps(request("a", chat("hello"))).encode()
+        path = self.write("marked", b"\xef\xbb\xbf" + line)
+        self.tuffet("batch", self.model(), "-f", path, "-o", self.path("marked.out"))
+        self.assertEqual(self.replies(self.path("marked.out"))["a"]["status_code"], 200)
+
     def test_signals(self):
         """What is in the output stays whole, however the program ends."""
         model = self.model(ctx=ENDLESS)

@@ -226,6 +226,11 @@ class Chat(Case):
         lines = err.decode().splitlines()
         self.assertEqual([re.sub("[0-9]+ tokens", "N tokens", line) for line in lines],
                          [f"{path}: N tokens, part of the next message" for path in [one, two]])
+        # ~/ is the user's folder
+        os.environ["HOME"] = self.folder.name
+        self.assertEqual(said(b"/file ~/one.txt\n/save ~/a b\nhello\n")[0],
+                         said(f"/file {one}\nhello\n".encode())[0])
+        self.assertTrue(os.path.exists(self.path("a b")))
         # /clear drops a file
         self.assertEqual(said(f"/file {one}\n/clear\nhello\n".encode())[0], said(b"hello\n")[0])
         for path, data, says in [("empty", b"", "the file is empty"),

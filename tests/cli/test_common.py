@@ -189,6 +189,8 @@ class Common(Case):
             for command in ["run", "chat", "inspect", "tokenize"]:
                 line = self.fails(command, path)
                 self.assertTrue(line.startswith(f"tuffet: {path}: cannot be read: {why}"))
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("pipe: is a pipe or a device", self.fails("run", self.path("pipe")))
         for command in ["run", "chat", "bench"]:
             line = self.fails(command, "gone.gguf")
             self.assertTrue(line.endswith("(tuffet list shows the models on this machine)"), line)
@@ -262,6 +264,29 @@ class Common(Case):
         self.assertEqual((done.returncode, done.stdout), (1, b""))
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_a_byte_order_mark(self):
+        """Notepad and PowerShell write it at the start of a file: it is no part of the text."""
+        toy = self.toy(endless=1)
+        template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+        for args, text in [
+            (["run", toy, "-n8", "--temp=0", "-f"], "hello world"),
+            (["tokenize", toy, "-f"], "hello world"),
+            (["tokenize", toy, "-f"], ""),
+            (["run", toy, "-n4", "--temp=0", "-phello", "--grammar"], 'root ::= "a" | "b"\r\n'),
+            (["run", toy, "-n9", "--temp=0", "-phello", "--json-schema"], '{"type": "boolean"}'),
+            (["chat", toy, "-n4", "--temp=0", "-phello", "--template-file"], template),
+        ]:
+            plain, marked = self.write("plain", text.encode()), self.path("marked")
+            self.write("marked", b"\xef\xbb\xbf" + text.encode())
+            self.assertEqual(self.tuffet(*args, marked), self.tuffet(*args, plain), args)
+            for utf16 in "utf-16", "utf-16-be":
+                self.write("wide", ("\ufeff" * (utf16[-1] == "e") + text).encode(utf16))
+                self.assertIn("wide: the text is UTF-16: save it as UTF-8",
+                              self.fails(*args, self.path("wide")))
+        chat = ["chat", toy, "-n4", "--temp=0", "--template=zephyr"]
+        self.assertEqual(self.tuffet(*chat, stdin=b"\xef\xbb\xbfhello\nhello\n"),
+                         self.tuffet(*chat, stdin=b"hello\nhello\n"))
+
     def test_a_full_disk(self):
         toy = self.toy()
         for args in [["--help"], ["run", "--help"], ["run", toy, "-phello", "-s1"],

@@ -38,6 +38,10 @@ class Config(Case):
                          self.json("run", self.toy(template=ZEPHYR, endless=1), "-phello", "-n7",
                                    "--temp=4", "--seed=1")["text"])
 
+    def test_a_byte_order_mark(self):
+        self.config(b"\xef\xbb\xbf[run]\ntemp = 0\ntokens = 7\n")
+        self.assertEqual(self.said()["tokens"], 7)
+
     def test_flags(self):
         toy = self.toy(template=ZEPHYR)
         self.config(b"[run]\njson = on\nignore-eos = off\ntokens = 2\n")

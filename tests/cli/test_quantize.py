@@ -76,8 +76,9 @@ class Quantize(Case):
         text = self.write("text", b"hello world, once upon a time. " * 90)
         t = Terminal("quantize", self.toy(endless=1), "-o", self.path("planned"), "--calib", text,
                      "-t1")
-        t.wait_for(b"this takes less than a minute, longer with a search or --tune; about 0.00 GB "
-                   b"of disk, 0.00 GB at the end; about 0.0")
+        t.wait_for(b"this takes less than a minute, longer with a search or --tune; about ")
+        self.assertRegex(t.wait_for(b" of memory"),
+                         rb"^[\d.]+ kB of disk, [\d.]+ kB at the end; about [\d.]+ MB of memory$")
         self.assertEqual(t.end(), 0)
 
     def test_the_same_file_on_every_isa(self):
@@ -155,6 +156,11 @@ class Quantize(Case):
             with self.subTest(why):
                 self.assertIn(why, self.fails("quantize", model, "-o", self.path("out"), "--calib",
                                               self.conversations(good, line)))
+        for text in [json.dumps([good] * 60), json.dumps([good] * 60, indent=1),
+                     json.dumps(good, indent=2), '[{"conversations": []}]']:
+            path = self.write("said.json", text.encode())  # not calibrated on as a text
+            self.assertIn("said.json: conversations must be one a line: jq",
+                          self.fails("quantize", model, "-o", self.path("x"), "--calib", path))
         path = self.conversations(good)
         self.assertIn("--special is for text", self.fails("quantize", model, "-o", self.path("out"),
                                                           "--calib", path, "--special", status=2))

@@ -90,6 +90,12 @@ class Run(Case):
         chosen = self.json("run", toy, "-phello", "-n20")
         again = self.json("run", toy, "-phello", "-n20", "-s", str(chosen["seed"]))
         self.assertEqual(again["text"], chosen["text"])
+        # -1, as in llama.cpp and in requests, is a seed from the clock
+        clock = self.json("run", toy, "-phello", "-n20", "-s", "-1")
+        self.assertLess(clock["seed"], 2**63)
+        self.assertEqual(self.json("run", toy, "-phello", "-n20", "-s", str(clock["seed"]))["text"],
+                         clock["text"])
+        self.assertIn("below 2^64, or -1", self.fails("run", toy, "-s", "-2", status=2))
         greedy = self.tuffet("run", toy, "-phello", "-n20", "--temp=0")
         self.assertEqual(self.tuffet("run", toy, "-phello", "-n20", "--top-k=1"), greedy)
         self.assertNotEqual(self.tuffet("run", toy, "-phello", "-n20", "--temp=0",

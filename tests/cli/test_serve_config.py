@@ -59,6 +59,12 @@ class Config(Case):
             got = s.answer("/v1/completions", prompt="hello", model="one")
             self.assertEqual(got["usage"]["completion_tokens"], 3)
 
+    def test_a_byte_order_mark(self):
+        keys = self.write("keys", b"\xef\xbb\xbfann:one\n")
+        with self.serve("\ufeff[model one]\npath = {a}\n", "--api-key-file", keys) as s:
+            body = b'\xef\xbb\xbf{"prompt": "x", "max_tokens": 3}'
+            self.assertEqual(s.ask("/v1/completions", body, X_Api_Key="one")[0], 200)
+
     def test_wrong_files(self):
         keys = self.write("keys", b"ann:one\n")
         model = "[model one]\npath = {a}\n"

@@ -28,6 +28,8 @@ class Ollama(Case):
             self.assertEqual(model["name"], s.ask("/v1/models")[2]["data"][0]["id"])
             self.assertEqual(model["details"]["family"], "llama")
             self.assertRegex(model["digest"], "^[0-9a-f]{64}$")
+            self.assertEqual(model["size"], os.path.getsize(self.toy(template=ZEPHYR, endless=1,
+                                                                     ctx=2000)))
             (loaded,) = s.ask("/api/ps")[2]["models"]
             for name in "name", "model", "size", "digest", "details":
                 self.assertEqual(loaded[name], model[name])

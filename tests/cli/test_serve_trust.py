@@ -65,6 +65,32 @@ class Trust(Case):
                             got += c.recv(65536)
                         self.assertIn(b"HTTP/1.1 200 ", got)
 
+    def test_chunks_that_are_not_read(self):
+        with Server(self.endless()) as s:
+            for size in b"2;name=value", b"zz":
+                got = s.raw(self.post(b"Transfer-Encoding: chunked", body=size + b"\r\n{}\r\n"))
+                self.assertIn(b" 413 ", got[:20])
+                self.assertIn(b"wrong chunks, or chunks with extensions", got)
+
+    def test_slashes_in_a_row(self):
+        """An address of the server that ends in a slash leads to the same route."""
+        body = b'{"prompt":"a","max_tokens":1}'
+        n = b"Content-Length: %d" % len(body)
+        with Server(self.endless()) as s:
+            for path in b"//v1/completions", b"///v1//completions", b"/v1/completions?a=//":
+                got = s.raw(self.post(n, b"Connection: close", body=body, path=path))
+                self.assertIn(b'"object":"text_completion"', got, path)
+            for path, want in [("//health", 200), ("/v1//models", 200), ("//other/health", 404)]:
+                self.assertEqual(s.ask(path)[0], want, path)
+
+    def test_tls(self):
+        """A client that expects TLS is told at once, though no line ends."""
+        with Server(self.endless()) as s:
+            for data in b"\x16\x03\x01\x02\x00\x01" + bytes(64), b"\xff":
+                with socket.create_connection((s.host, s.port), timeout=PATIENCE / 2) as c:
+                    c.sendall(data)
+                    self.assertIn(b"HTTP/1.1 400 ", c.recv(65536))
+
     def test_the_key_comes_before_the_body(self):
         body = b'{"prompt":"a","max_tokens":1}'
         n, key = b"Content-Length: %d" % len(body), b"X-Api-Key: secret"

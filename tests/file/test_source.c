@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/new_file.h"
 #include "blob.h"
 #include "folder.h"
 #include "memory.h"
@@ -68,6 +69,21 @@ static void what_the_system_refuses(void **state)
     assert_int_equal(err.os, EISDIR);
 }
 
+/* As of argv[1] without arguments, or of getenv. */
+static void a_path_that_is_missing(void **state)
+{
+    (void)state;
+    struct tft_source s;
+    struct tft_model *m;
+    struct tft_new_file *f;
+    struct tft_error err;
+    assert_int_equal(tft_source_open(&s, NULL, NULL, NULL, &err), TFT_ERR_ARG);
+    assert_int_equal(tft_model_open(&m, NULL, NULL, &err), TFT_ERR_ARG);
+    assert_null(m);
+    assert_string_equal(err.msg, "no path: the name of the file is NULL");
+    assert_int_equal(tft_new_file_create(&f, NULL, &err), TFT_ERR_ARG);
+}
+
 static void memory_must_be_aligned(void **state)
 {
     (void)state;
@@ -89,6 +105,7 @@ int main(void)
         cmocka_unit_test(gguf_by_its_magic),
         cmocka_unit_test(not_a_model_file),
         cmocka_unit_test(what_the_system_refuses),
+        cmocka_unit_test(a_path_that_is_missing),
         cmocka_unit_test(memory_must_be_aligned),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

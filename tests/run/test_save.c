@@ -518,6 +518,8 @@ static void files_and_samplers(void **state)
     assert_int_equal(files_in_folder(false), 2);
     assert_int_equal(tft_session_save(s, NULL, folder, &err), TFT_ERR_IO);
     assert_int_equal(tft_session_save(s, NULL, in_folder("none/b"), &err), TFT_ERR_IO);
+    assert_int_equal(tft_session_load(t, NULL, NULL, &err), TFT_ERR_ARG);
+    assert_int_equal(tft_session_save(t, NULL, NULL, &err), TFT_ERR_ARG);
     assert_int_equal(tft_session_load(t, NULL, in_folder("none"), &err), TFT_ERR_IO);
     assert_int_equal(tft_session_load(t, NULL, in_folder("m.gguf"), &err), TFT_ERR_FORMAT);
     assert_non_null(strstr(err.msg, "not a saved session"));

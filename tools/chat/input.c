@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "tools/cli/system.h"
 
 static const char prompt[] = "> ", prompt_more[] = "... ", quotes[] = "\"\"\"";
@@ -43,8 +44,10 @@ static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
             errno = ENOMEM;
             return INPUT_FAILED;
         }
-    *line = in->line.p;
-    *n = in->line.n;
+    size_t mark = in->begun ? 0 : tft_utf8_mark(in->line.p, in->line.n);
+    in->begun = true;
+    *line = in->line.p + mark;
+    *n = in->line.n - mark;
     return ferror(stdin) ? INPUT_FAILED : *n ? INPUT_MESSAGE : INPUT_END;
 }
 

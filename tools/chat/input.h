@@ -15,6 +15,7 @@ struct input {
     struct cli_text text;        /* the last message */
     bool quoted;                 /* the message was between """ */
     struct cli_text line;        /* the last line from a pipe */
+    bool begun;                  /* a line has come from the pipe */
 };
 
 /* keep: the history is kept in a file too. */

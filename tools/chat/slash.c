@@ -214,6 +214,21 @@ static const struct command *find(const char *name, size_t n)
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
+/* Copies the text after a command's name. In a file's name, HOME replaces the ~ of ~/, as in a
+   shell. */
+static char *copy_arg(const struct command *command, const char *p, size_t n)
+{
+    const char *home = getenv("HOME");
+    struct cli_text path = {0};
+    if (strcmp(command->arg, " FILE") != 0 || n < 2 || memcmp(p, "~/", 2) != 0 || !home || !*home)
+        return cli_copy(p, n);
+    if (cli_text_append(&path, home, strlen(home)) && cli_text_append(&path, p + 1, n - 1) &&
+        cli_text_append(&path, "", 1))
+        return path.p;
+    free(path.p);
+    return NULL;
+}
+
 /* Runs the command with the text after its name. */
 static enum slash run(struct conversation *c, const struct command *command, const char *p,
                       size_t n)
@@ -226,7 +241,7 @@ static enum slash run(struct conversation *c, const struct command *command, con
         return done(cli_fail("/%s takes no text after it", command->name));
     if (memchr(p, 0, n))
         return done(cli_fail("/%s: the text has a NUL", command->name));
-    char *arg = cli_copy(p, n);
+    char *arg = copy_arg(command, p, n);
     enum slash result = arg ? command->run(c, arg) : done(cli_fail("out of memory"));
     free(arg);
     return result;

@@ -303,8 +303,9 @@ void cli_ends_json(FILE *f, const struct tft_model *m, const struct tft_session 
 
 /* ---- text in; the path "-" is standard input */
 
-/* All of a file of at most CLI_MOST_READ bytes, with a NUL after it, which the caller frees; NULL
-   after an error message. A device may have no end. */
+/* All of a file of at most CLI_MOST_READ bytes, without a byte order mark, and with a NUL after it,
+   which the caller frees; NULL after an error message, also for UTF-16. A device may have no end.
+   */
 enum { CLI_MOST_READ = 256 << 20 };
 char *cli_read(const char *path, size_t *len);
 
@@ -338,6 +339,12 @@ char *cli_copy(const char *p, size_t n);
 /* Prints to standard output at once. On a terminal, U+FFFD replaces control characters other than
    newline and tab. Returns false if the text could not be written. */
 bool cli_put(const char *p, size_t n);
+
+/* A number of bytes, in kB, MB or GB. */
+struct cli_amount {
+    char text[32];
+};
+struct cli_amount cli_amount(uint64_t bytes);
 
 /* Prints on one line: a backslash is \\; control characters and bytes that are not UTF-8 are \n, \t
    or \xHH; invisible characters are \u{HHHH}. */

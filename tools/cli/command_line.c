@@ -102,8 +102,13 @@ static int take_number(const struct cli_option *o, const char *text)
     errno = 0;
     unsigned long long n = strtoull(text, &end, 0);
     bool small = o->type != CLI_SEED;
+    if (!small && strcmp(text, "-1") == 0) {
+        *(uint64_t *)o->value = CLI_ANY_SEED;
+        return CLI_OK;
+    }
     if (*end || end == text || errno || text[0] == '-' || (small && n > INT32_MAX))
-        return cli_usage("--%s needs a whole number, not \"%s\"", o->name, text);
+        return cli_usage("--%s needs a whole number%s, not \"%s\"", o->name,
+                         small ? "" : " below 2^64, or -1", text);
     if (o->type == CLI_COUNT && !n && *(uint32_t *)o->value)
         return cli_usage("--%s must be at least 1", o->name);
     if (small)

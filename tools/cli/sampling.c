@@ -78,7 +78,8 @@ const struct cli_option cli_sampling_option_list[] = {
     {0, "ignore-eos", CLI_FLAG, &cli_sampling_options.ignore_eos, NULL,
      "do not let the model end a text"},
     {'s', "seed", CLI_SEED, &cli_sampling_options.seed, "N",
-     "seed of the random generator; the same seed gives the same text (default from the clock)"},
+     "seed of the random generator; the same seed gives the same text (default -1: from the "
+     "clock)"},
     {0},
 };
 

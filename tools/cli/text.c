@@ -37,6 +37,15 @@ static int read_all(FILE *f, size_t most, char **text, size_t *n)
     return ferror(f) ? errno : 0;
 }
 
+/* Removes a byte order mark. Returns false for UTF-16, whose mark has the same character. */
+static bool take_mark(char *text, size_t *n)
+{
+    size_t mark = tft_utf8_mark(text, *n);
+    memmove(text, text + mark, *n + 1 - mark);
+    *n -= mark;
+    return *n < 2 || (memcmp(text, "\xff\xfe", 2) != 0 && memcmp(text, "\xfe\xff", 2) != 0);
+}
+
 int cli_fail_endless(const char *name, size_t most)
 {
     return cli_fail("%s has more than %zu MiB, or no end: it is not read", name, most >> 20);
@@ -59,6 +68,8 @@ char *cli_read_most(const char *path, size_t most, size_t *len)
         cli_fail("%s: %s", name, strerror(err));
     else if (*len > most)
         cli_fail_endless(name, most);
+    else if (!take_mark(text, len))
+        cli_fail("%s: the text is UTF-16: save it as UTF-8", name);
     else
         return text;
     free(text);
@@ -130,6 +141,15 @@ bool cli_put(const char *p, size_t n)
     if (!terminal && n)
         fwrite(p, 1, n, stdout);
     return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+struct cli_amount cli_amount(uint64_t bytes)
+{
+    struct cli_amount a;
+    double x = (double)bytes;
+    const char *unit = x < 1e6 ? "kB" : x < 1e9 ? "MB" : "GB";
+    snprintf(a.text, sizeof a.text, "%.1f %s", x / (x < 1e6 ? 1e3 : x < 1e9 ? 1e6 : 1e9), unit);
+    return a;
 }
 
 enum { MOST_OUT = TFT_UTF8_ESCAPED };

@@ -45,20 +45,6 @@ const struct tft_allocator *verbose_allocator(void)
     return cli_model_options.verbose ? &counts : NULL;
 }
 
-/* Room for a number of bytes as text. */
-struct amount {
-    char text[32];
-};
-
-static struct amount amount_of(uint64_t bytes)
-{
-    struct amount a;
-    double x = (double)bytes;
-    const char *unit = x < 1e6 ? "kB" : x < 1e9 ? "MB" : "GB";
-    snprintf(a.text, sizeof a.text, "%.1f %s", x / (x < 1e6 ? 1e3 : x < 1e9 ? 1e6 : 1e9), unit);
-    return a;
-}
-
 /* ---- the model */
 
 static const char *weights_of(enum tft_weights w)
@@ -84,14 +70,14 @@ void verbose_model(const struct tft_model *m, const char *path)
     fputs("file     ", stderr);
     cli_put_escaped(stderr, path, strlen(path));
     if (stat(path, &st) == 0)
-        fprintf(stderr, ", %s", amount_of((uint64_t)st.st_size).text);
+        fprintf(stderr, ", %s", cli_amount((uint64_t)st.st_size).text);
     fprintf(stderr, "\nweights  %s; a token reads %s\n", weights_of(info.weights),
-            amount_of(info.weight_bytes).text);
+            cli_amount(info.weight_bytes).text);
     fprintf(stderr, "kernels  %s%s\n", tft_cpu_name(), cli_model_options.cpu ? ", by --cpu" : "");
     if (info.n_device)
         fprintf(stderr, "device   %" PRIu32 " of %" PRIu32 " layers\n", info.n_device,
                 info.n_layer);
-    fprintf(stderr, "model    %s of memory beside the file\n", amount_of(held).text);
+    fprintf(stderr, "model    %s of memory beside the file\n", cli_amount(held).text);
 }
 
 /* ---- the session */
@@ -170,7 +156,7 @@ static void append_memory(struct cli_text *t, const struct tft_session *s,
                           const struct tft_model *m, const struct tft_session_opts *o)
 {
     append(t, "session  %s of memory for %zu tokens%s\n",
-           amount_of(tft_session_bytes(m, o, NULL)).text, tft_capacity(s),
+           cli_amount(tft_session_bytes(m, o, NULL)).text, tft_capacity(s),
            o->batch ? ", beside the workspace that sessions share" : "");
 }
 

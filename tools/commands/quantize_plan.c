@@ -15,27 +15,27 @@ static double seconds(double work, int threads)
     return known && limits.fma_gflops > 0 ? work / limits.fma_gflops / 1e9 : 0;
 }
 
-static double gb(uint64_t bytes) { return (double)bytes / 1e9; }
-
 static void print(const struct tft_quantize_plan *p, double time)
 {
     char how_long[48] = "less than a minute", folder[64] = "";
     if (time > 60)
         snprintf(how_long, sizeof how_long, "about %.0f minutes", time / 60);
     if (p->imported)
-        snprintf(folder, sizeof folder, ", %.2f GB of it for a copy of the model", gb(p->imported));
+        snprintf(folder, sizeof folder, ", %s of it for a copy of the model",
+                 cli_amount(p->imported).text);
     fprintf(stderr,
-            "this takes %s, longer with a search or --tune; about %.2f GB of disk%s, %.2f GB at "
-            "the end; about %.2f GB of memory\n",
-            how_long, gb(p->imported + p->disk), folder, gb(p->file), gb(p->memory));
+            "this takes %s, longer with a search or --tune; about %s of disk%s, %s at the end; "
+            "about %s of memory\n",
+            how_long, cli_amount(p->imported + p->disk).text, folder, cli_amount(p->file).text,
+            cli_amount(p->memory).text);
 }
 
 int quantize_plan(const struct tft_quantize_plan *p, const char *out, int threads, bool quiet)
 {
     uint64_t left;
     if (system_disk_left(out, &left) && left < p->disk)
-        return cli_fail("%s: the disk has %.2f GB left, and making the file takes %.2f GB", out,
-                        gb(left), gb(p->disk));
+        return cli_fail("%s: the disk has %s left, and making the file takes %s", out,
+                        cli_amount(left).text, cli_amount(p->disk).text);
     if (!quiet && p->file && (p->operations > SHORT || system_is_terminal(STDERR_FILENO)))
         print(p, seconds(p->operations, threads));
     return CLI_OK;

@@ -240,6 +240,9 @@ json_t *json_text(const char *p, size_t n, size_t flags, json_error_t *e)
 static json_t *read_body(const char *p, size_t n, json_type type, char *why)
 {
     json_error_t e;
+    size_t mark = tft_utf8_mark(p, n); /* a parser may ignore it (RFC 8259, section 8.1) */
+    p += mark;
+    n -= mark;
     if (count_values(p, n) > FIELDS_VALUES) {
         snprintf(why, FIELDS_WHY, "the body has more than %d values", FIELDS_VALUES);
         return NULL;

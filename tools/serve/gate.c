@@ -200,6 +200,10 @@ static void refuse_unclear(struct gate *g, struct evbuffer *in)
 static void take_whole_head(struct gate *g, struct evbuffer *in, size_t n)
 {
     struct head h;
+    size_t rest = g->head.n - n, less = head_slashes(g->head.p, n);
+    memmove(g->head.p + less, g->head.p + n, rest);
+    n = less;
+    g->head.n = n + rest;
     if (!head_read(&h, g->head.p, n))
         shut(g);
     else if (h.unclear)
@@ -234,6 +238,10 @@ static void take_head(struct gate *g, struct evbuffer *in)
     }
     hold(g, g->head.n - before);
     const char *p = g->head.p, *end;
+    if (g->at == GATE_AT_HEAD && p && !head_may_begin(*p)) {
+        refuse_unclear(g, in); /* now: the rest may have no end of a line */
+        return;
+    }
     while (g->at == GATE_AT_HEAD && p &&
            (end = memchr(p + g->line, '\n', g->head.n - g->line)) != NULL) {
         const char *line = p + g->line;

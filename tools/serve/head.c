@@ -13,6 +13,21 @@ bool head_is_line(const char *p, size_t n, bool first)
     return *p == ' ' || *p == '\t' || memchr(p, ':', n);
 }
 
+bool head_may_begin(char c) { return c == '\r' || c == '\n' || (c > ' ' && c < 0x7f); }
+
+size_t head_slashes(char *p, size_t n)
+{
+    const char *target = memchr(p, ' ', n);
+    size_t out = target ? (size_t)(target - p) + 1 : n, at = out;
+    bool path = at < n && p[at] == '/'; /* not http://HOST/PATH */
+    for (; at < n; at++) {
+        path &= p[at] > ' ' && p[at] != '?' && p[at] != '#';
+        if (!path || p[at] != '/' || p[out - 1] != '/')
+            p[out++] = p[at];
+    }
+    return out;
+}
+
 static bool is_digits(const char *p) { return *p && p[strspn(p, "0123456789")] == 0; }
 
 /* ---- reading */

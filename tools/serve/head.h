@@ -19,6 +19,13 @@ struct head {
 /* Whether p[n], without the end of the line, may be in a head. first: the line of the request. */
 bool head_is_line(const char *p, size_t n, bool first);
 
+/* Whether a request may begin with this character. TLS, for one, begins with another. */
+bool head_may_begin(char c);
+
+/* Makes one slash of several in a row in the path of a request; returns the new n. evhttp takes the
+   name in //NAME/PATH for a host, and drops it. */
+size_t head_slashes(char *p, size_t n);
+
 /* Reads the head p[n], with its empty line. False: out of memory. */
 bool head_read(struct head *h, const char *p, size_t n);
 void head_free(struct head *h);

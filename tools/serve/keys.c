@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "sha256.h"
 
 struct keys {
@@ -63,6 +64,7 @@ struct keys *keys_parse(const char *p, size_t n, char *why)
     struct keys *k = calloc(1, sizeof *k);
     const char *wrong = k ? NULL : "out of memory", *end = p + n;
     size_t line = 0;
+    p += tft_utf8_mark(p, n);
     while (p < end && !wrong) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;

@@ -35,7 +35,8 @@ void ollama_version(struct exchange *x)
 /* What the lists say of the model. */
 static json_t *entry(const struct served *s)
 {
-    uint64_t size = s->info.weight_bytes ? s->info.weight_bytes : s->bytes;
+    uint64_t size = s->file.size; /* of a split file, the first part */
+    size = size > s->info.weight_bytes ? size : s->info.weight_bytes;
     return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", s->id, "model", s->id, "size",
                      (json_int_t)size, "digest", s->digest, "details", details(s));
 }

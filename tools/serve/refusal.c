@@ -15,7 +15,8 @@ static const char *why_of(int code)
     case 400:
         return "the request is not HTTP/1.1, has headers of more than 64 KiB, or leaves open where "
                "it ends or to whom it goes";
-    case 413: return "the body is longer than 8 MiB";
+    case 413: /* for evhttp these are one fault */
+        return "the body is longer than 8 MiB, or has wrong chunks, or chunks with extensions";
     case 501: return "there is no such method";
     default: return "the request cannot be read";
     }

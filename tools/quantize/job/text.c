@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/quantize/calibration_text.h"
 #include "tools/quantize/job/format.h"
 #include "tools/quantize/text/chat_file.h"
@@ -17,16 +18,33 @@ enum { KEEP_TOKENS = 2048, KEEP_PART = 5, LEAST_TOKENS = 512 };
 static bool has_conversations(const char *name, const char *text)
 {
     static const char suffix[] = ".jsonl";
-    text += chat_file_mark(text);
+    text += tft_utf8_mark(text, strlen(text));
     size_t n = strlen(name), len = strcspn(text, "\n");
     const char *messages = *text == '{' ? strstr(text, "\"messages\"") : NULL;
     return (n >= sizeof suffix && strcmp(name + n + 1 - sizeof suffix, suffix) == 0) ||
            (messages && messages < text + len);
 }
 
+/* Whether conversations are in a list of JSON, or on several lines each. */
+static bool has_list(const char *text)
+{
+    text += tft_utf8_mark(text, strlen(text));
+    bool list = *text == '[';
+    size_t blank = *text ? strspn(text + 1, " \t\r\n") : 0;
+    if (!list && (*text != '{' || !blank || !memchr(text + 1, '\n', blank)))
+        return false;
+    return text[1 + blank] == (list ? '{' : '"') &&
+           (strstr(text, "\"messages\"") || strstr(text, "\"conversations\""));
+}
+
 enum tft_status job_text_check(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
+    if (o->calib && has_list(o->calib))
+        return tft_fail(j->err, TFT_ERR_FORMAT,
+                        "%s: conversations must be one a line: jq -c '.[]' makes lines of a list, "
+                        "jq -c . of indented JSON",
+                        o->calib_name);
     if (o->special && !o->calib)
         return job_misuse(j, "--special is for the text of --calib");
     if (o->special && has_conversations(o->calib_name, o->calib))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "tools/json/read.h"
 #include "tools/quantize/job/format.h"
 
@@ -105,8 +106,8 @@ enum tft_status chat_file_read(struct talks *out, struct job *j)
     struct file file = {j, out, 0};
     const char *text = j->o->calib, *end = text + j->o->n_calib;
     enum tft_status status = TFT_OK;
-    for (const char *p = text + chat_file_mark(text), *next; p < end && status == TFT_OK;
-         p = next) {
+    text += tft_utf8_mark(text, j->o->n_calib);
+    for (const char *p = text, *next; p < end && status == TFT_OK; p = next) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         next = newline ? newline + 1 : end;
         file.line++;

@@ -3,17 +3,8 @@
 #ifndef QUANTIZE_TEXT_CHAT_FILE_H
 #define QUANTIZE_TEXT_CHAT_FILE_H
 
-#include <string.h>
-
 #include "tools/quantize/job/job.h"
 #include "tools/quantize/text/talks.h"
-
-/* Bytes of the byte order mark at the start of the text, which files from Windows may have: 3 or
-   0. */
-static inline size_t chat_file_mark(const char *text)
-{
-    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-}
 
 /* Adds the conversations of the calibration text as j->format renders them. A failure names the
    text and the line: the line is not JSON, has an unknown role, or the template refuses it. */
