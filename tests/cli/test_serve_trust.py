@@ -91,6 +91,17 @@ class Trust(Case):
                     c.sendall(data)
                     self.assertIn(b"HTTP/1.1 400 ", c.recv(65536))
 
+    def test_a_compressed_body(self):
+        with Server(self.endless()) as s:
+            body = {"prompt": "x", "max_tokens": 1}
+            for large in False, True:  # a large body is read beside the clients
+                said = {**body, "user": "x" * 100000} if large else body
+                status, _, got = s.ask("/v1/completions", said, Content_Encoding="gzip")
+                self.assertEqual((status, got["error"]["message"]),
+                                 (415, "Content-Encoding: gzip: a body must not be compressed"))
+                self.assertEqual(s.ask("/v1/completions", said, Content_Encoding="identity")[0],
+                                 200)
+
     def test_the_key_comes_before_the_body(self):
         body = b'{"prompt":"a","max_tokens":1}'
         n, key = b"Content-Length: %d" % len(body), b"X-Api-Key: secret"

@@ -111,9 +111,23 @@ const char *exchange_header(const struct exchange *x, const char *name)
                    : evhttp_find_header(evhttp_request_get_input_headers(x->request), name);
 }
 
+/* Whether the body is as it is; else it gets no answer but an error. */
+static bool is_plain(struct exchange *x)
+{
+    const char *coding = exchange_header(x, "Content-Encoding");
+    if (!coding || !*coding || evutil_ascii_strcasecmp(coding, "identity") == 0)
+        return true;
+    exchange_drop(x);
+    reply_error(x, 415, "invalid_request_error",
+                "Content-Encoding: %s: a body must not be compressed", coding);
+    return false;
+}
+
 /* read: json_body or json_list. */
 static json_t *read_input(struct exchange *x, json_t *read(const char *p, size_t n, char *why))
 {
+    if (!is_plain(x))
+        return NULL;
     struct evbuffer *in = evhttp_request_get_input_buffer(x->request);
     size_t n = evbuffer_get_length(in);
     char *p = malloc(n + 1);
