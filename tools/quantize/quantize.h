@@ -62,6 +62,7 @@
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
+ *     feedback.h              GPTQ: rounds groups of weights with the errors of others
  *     low_bits.h              weights to 2, 3 or 4 bits
  *     correct.h               weights that make up for the errors of earlier layers
  *     metric.h                cost of errors of weights
