@@ -26,6 +26,13 @@ class Gguf(Case):
         return json.loads(self.tuffet("run", model, "-p", "hello", "-n", "8", "--temp", "0", "-t1",
                                       "--json").splitlines()[-1])
 
+    def tensors(self, path):
+        """The bytes of each tensor."""
+        found = self.json("inspect", path, "--tensors")["tensors"]
+        with open(path, "rb") as f:
+            data = f.read()
+        return {t["name"]: data[t["offset"]:t["offset"] + t["bytes"]] for t in found}
+
     def types(self, path):
         return {t["name"]: t["type"] for t in self.json("inspect", path, "--tensors")["tensors"]}
 
@@ -61,6 +68,23 @@ class Gguf(Case):
                 files.append(f.read())
         self.assertEqual(files[0], files[1])
 
+    def test_rounding(self):
+        """The codes alone differ, of matrices of the layers: the head is rounded to nearest."""
+        _, fed = self.made("q4_k_m")
+        os.rename(fed, self.path("fed"))
+        _, nearest = self.made("q4_k_m", "--rounding", "nearest")
+        self.assertEqual(os.path.getsize(self.path("fed")), os.path.getsize(nearest))
+        self.assertEqual(self.types(self.path("fed")), self.types(nearest))
+        data = [self.tensors(path) for path in (self.path("fed"), nearest)]
+        differ = {name for name in data[0] if data[0][name] != data[1][name]}
+        self.assertEqual(differ, {name for name, type in self.types(nearest).items()
+                                  if name.startswith("blk.") and type[0] == "Q"})
+        os.rename(nearest, self.path("nearest"))
+        _, eight = self.made("q8_0")
+        os.rename(eight, self.path("eight"))
+        _, same = self.made("q8_0", "--rounding", "nearest")
+        self.assertEqual(self.tensors(self.path("eight")), self.tensors(same))
+
     def test_codes_of_fewer_bits_stay(self):
         _, small = self.made("q4_0")
         self.made("q8_0", model=small)
@@ -76,7 +100,7 @@ class Gguf(Case):
         for option in (["--bits", "4"], ["--kv", "kivi"], ["--dynamic", "none"], ["--tune"],
                        ["--rotate", "none"], ["--intact", "bos"], ["--intact-system", "Be brief."],
                        ["--cushion", "auto"], ["--prefix-bits", "8"], ["--cushion-max", "3"],
-                       ["--tune-rate", "1"], ["--rounding", "gptq"]):
+                       ["--tune-rate", "1"], ["--rounding", "awq"]):
             self.assertIn(option[0], self.fails("quantize", self.model, "--gguf", "q8_0", *out,
                                                 *option, status=2))
         made = self.path("w8a8")
