@@ -1,6 +1,8 @@
 """tuffet quantize --gguf, and import --type: plain GGUF files."""
 import json
+import math
 import os
+import struct
 
 from program import Case, main
 from support import hf_folder
@@ -18,7 +20,8 @@ class Gguf(Case):
     def made(self, kind, *args, model=None):
         """The report, and the path of the file."""
         out = self.path(f"{kind}.gguf")
-        calib = [] if kind in ("f32", "f16", "bf16") else ["--calib", self.text]
+        calib = [] if kind in ("f32", "f16", "bf16") else ["--calib", self.text, "--calib-tokens",
+                                                           "512"]
         return self.json("quantize", model or self.model, "--gguf", kind, "-o", out, "-t1", *calib,
                          *args), out
 
@@ -63,7 +66,7 @@ class Gguf(Case):
         for threads in ("1", "2"):
             out = self.path("same" + threads)
             self.tuffet("quantize", self.model, "--gguf", "q4_k_m", "-o", out, "--calib", self.text,
-                        "--json", "-t", threads)
+                        "--calib-tokens", "512", "--json", "-t", threads)
             with open(out, "rb") as f:
                 files.append(f.read())
         self.assertEqual(files[0], files[1])
@@ -84,6 +87,19 @@ class Gguf(Case):
         os.rename(eight, self.path("eight"))
         _, same = self.made("q8_0", "--rounding", "nearest")
         self.assertEqual(self.tensors(self.path("eight")), self.tensors(same))
+
+    def test_weights_that_are_no_numbers(self):
+        """No input is measured after them, so nothing is rounded with feedback: the tensor is
+        named."""
+        found = self.json("inspect", self.model, "--tensors")["tensors"]
+        tensor = next(t for t in found if t["name"] == "blk.0.attn_q.weight")
+        self.assertEqual(tensor["type"], "F32")
+        with open(self.model, "r+b") as f:
+            f.seek(tensor["offset"])
+            f.write(struct.pack("<f", math.nan))
+        self.assertIn("blk.0.attn_q.weight has NaN",
+                      self.fails("quantize", self.model, "--gguf", "q4_0", "-o", self.path("out"),
+                                 "--calib", self.text, "-t1"))
 
     def test_codes_of_fewer_bits_stay(self):
         _, small = self.made("q4_0")

@@ -201,7 +201,8 @@ static void run_exact(void *user, size_t i)
 static void finish_input(struct conversion *c, uint32_t index)
 {
     c->result[index] = (struct quantize_input){0};
-    input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
+    if (!c->o->blocks) /* which have no ranges, and leave numbers that are none to plain.c */
+        input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
 }
 
 /* Inputs of matrices that get few bits, as bits (1 << which). */
@@ -545,7 +546,17 @@ static bool open_metric(const struct conversion *c, const struct tft_layer *b, u
                        c->moments.correlated, map, group, &c->m->kern, c->y.n_threads);
 }
 
-/* Rounds the matrices that read input `which`. */
+/* Whether the input had numbers only: weights may be NaN, and keys beyond f16. */
+static bool has_numbers(const struct conversion *c, const struct tft_layer *b, uint32_t which)
+{
+    size_t n = quantize_input_width(c->m, b, which);
+    for (size_t k = 0; k < n; k++)
+        if (!isfinite(c->moments.h[which][k * n + k]))
+            return false;
+    return true;
+}
+
+/* Rounds the matrices that read input `which`. Blocks that cannot be are left to plain.c. */
 static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
     struct metric metric = {0};
@@ -554,6 +565,8 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
                                .n_threads = c->y.n_threads,
                                .progress = round_progress,
                                .user = c};
+    if (c->o->blocks && !has_numbers(c, b, which))
+        return;
     uint32_t *map = channel_map(c, b, which);
     if (!map)
         fail_memory(c);
@@ -950,15 +963,15 @@ static enum tft_status to_blocks(struct tft_model *m, struct quantize_opts *o, u
                                  bool *stopped, struct tft_error *err)
 {
     struct conversion c = {.m = m, .o = o, .low_bits = true};
-    enum tft_status status = layers_open(&c.y, m, o, err);
-    if (status != TFT_OK)
-        return status;
     for (uint32_t i = 0; i < m->n_layer * LAYER_MATS; i++) {
         struct tft_layer *b = &m->layer[i / LAYER_MATS];
         const struct tft_linear *l = layers_linear(b, (int)(i % LAYER_MATS));
         bool fits = l && blocks_fit(m, o->blocks->mix, &l->w);
         bits[i] = fits ? 4 : 8; /* a matrix of fewer than 8 is rounded */
     }
+    enum tft_status status = layers_open(&c.y, m, o, err);
+    if (status != TFT_OK)
+        return status;
     c.y.tap = (struct tft_tap){input_stats_tap, &c.stats};
     c.y.on_window = on_window;
     c.y.on_window_user = &c;
