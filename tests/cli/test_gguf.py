@@ -1,6 +1,8 @@
 """tuffet quantize --gguf, and import --type: plain GGUF files."""
 import json
+import math
 import os
+import struct
 
 from program import Case, main
 from support import hf_folder
@@ -18,13 +20,21 @@ class Gguf(Case):
     def made(self, kind, *args, model=None):
         """The report, and the path of the file."""
         out = self.path(f"{kind}.gguf")
-        calib = [] if kind in ("f32", "f16", "bf16") else ["--calib", self.text]
+        calib = [] if kind in ("f32", "f16", "bf16") else ["--calib", self.text, "--calib-tokens",
+                                                           "512"]
         return self.json("quantize", model or self.model, "--gguf", kind, "-o", out, "-t1", *calib,
                          *args), out
 
     def ids(self, model):
         return json.loads(self.tuffet("run", model, "-p", "hello", "-n", "8", "--temp", "0", "-t1",
                                       "--json").splitlines()[-1])
+
+    def tensors(self, path):
+        """The bytes of each tensor."""
+        found = self.json("inspect", path, "--tensors")["tensors"]
+        with open(path, "rb") as f:
+            data = f.read()
+        return {t["name"]: data[t["offset"]:t["offset"] + t["bytes"]] for t in found}
 
     def types(self, path):
         return {t["name"]: t["type"] for t in self.json("inspect", path, "--tensors")["tensors"]}
@@ -56,10 +66,40 @@ class Gguf(Case):
         for threads in ("1", "2"):
             out = self.path("same" + threads)
             self.tuffet("quantize", self.model, "--gguf", "q4_k_m", "-o", out, "--calib", self.text,
-                        "--json", "-t", threads)
+                        "--calib-tokens", "512", "--json", "-t", threads)
             with open(out, "rb") as f:
                 files.append(f.read())
         self.assertEqual(files[0], files[1])
+
+    def test_rounding(self):
+        """The codes alone differ, of matrices of the layers: the head is rounded to nearest."""
+        _, fed = self.made("q4_k_m")
+        os.rename(fed, self.path("fed"))
+        _, nearest = self.made("q4_k_m", "--rounding", "nearest")
+        self.assertEqual(os.path.getsize(self.path("fed")), os.path.getsize(nearest))
+        self.assertEqual(self.types(self.path("fed")), self.types(nearest))
+        data = [self.tensors(path) for path in (self.path("fed"), nearest)]
+        differ = {name for name in data[0] if data[0][name] != data[1][name]}
+        self.assertEqual(differ, {name for name, type in self.types(nearest).items()
+                                  if name.startswith("blk.") and type[0] == "Q"})
+        os.rename(nearest, self.path("nearest"))
+        _, eight = self.made("q8_0")
+        os.rename(eight, self.path("eight"))
+        _, same = self.made("q8_0", "--rounding", "nearest")
+        self.assertEqual(self.tensors(self.path("eight")), self.tensors(same))
+
+    def test_weights_that_are_no_numbers(self):
+        """No input is measured after them, so nothing is rounded with feedback: the tensor is
+        named."""
+        found = self.json("inspect", self.model, "--tensors")["tensors"]
+        tensor = next(t for t in found if t["name"] == "blk.0.attn_q.weight")
+        self.assertEqual(tensor["type"], "F32")
+        with open(self.model, "r+b") as f:
+            f.seek(tensor["offset"])
+            f.write(struct.pack("<f", math.nan))
+        self.assertIn("blk.0.attn_q.weight has NaN",
+                      self.fails("quantize", self.model, "--gguf", "q4_0", "-o", self.path("out"),
+                                 "--calib", self.text, "-t1"))
 
     def test_codes_of_fewer_bits_stay(self):
         _, small = self.made("q4_0")
@@ -76,7 +116,7 @@ class Gguf(Case):
         for option in (["--bits", "4"], ["--kv", "kivi"], ["--dynamic", "none"], ["--tune"],
                        ["--rotate", "none"], ["--intact", "bos"], ["--intact-system", "Be brief."],
                        ["--cushion", "auto"], ["--prefix-bits", "8"], ["--cushion-max", "3"],
-                       ["--tune-rate", "1"], ["--rounding", "gptq"]):
+                       ["--tune-rate", "1"], ["--rounding", "awq"]):
             self.assertIn(option[0], self.fails("quantize", self.model, "--gguf", "q8_0", *out,
                                                 *option, status=2))
         made = self.path("w8a8")

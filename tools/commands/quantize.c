@@ -28,8 +28,9 @@ static const struct cli_option options[] = {
      "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale (default 64; 32 where the "
      "codes of a Q4_0 file are kept, or where padding makes 64 larger)"},
     {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
-     "round weights of 2 to 4 bits so that each makes up for the errors of others (gptq), to "
-     "nearest, or to nearest after scaling weights of large inputs (awq)"},
+     "round weights of 2 to 4 bits, and blocks of --gguf of 4 and 5, so that each makes up for the "
+     "errors of others (gptq), to nearest, or to nearest after scaling weights of large inputs "
+     "(awq, without --gguf)"},
     {0, "gguf", CLI_TEXT, &opt.gguf, "TYPE",
      "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, "
      "q5_k, q5_k_m or q6_k"},
@@ -351,9 +352,8 @@ static int check_plain(void)
         for (const struct cli_option *o = lists[i]; o->name; o++)
             if (cli_is_given(o))
                 return cli_usage("--%s is for W8A8 models, and --gguf makes a plain file", o->name);
-    for (const struct cli_option *o = options; o->name; o++)
-        if (cli_is_given(o) && strcmp(o->name, "rounding") == 0)
-            return cli_usage("--rounding is for W8A8 models, and --gguf makes a plain file");
+    if (opt.rounding == TFT_ROUND_AWQ)
+        return cli_usage("--rounding awq is for W8A8 models, and --gguf makes a plain file");
     return CLI_OK;
 }
 
@@ -455,9 +455,10 @@ const struct cli_command command_quantize = {
         "LayerNorm or a tied head.\n"
         "\n"
         "--gguf TYPE makes a file of ggml's types, for other programs too: the mixes and sizes are "
-        "llama.cpp's. The text tells which columns of a matrix count most. Blocks of more bits "
-        "than TYPE are encoded again, others stay. It excludes the options of W8A8 models: all about "
-        "bits, ranges, prefix, tuning and cache.\n"
+        "llama.cpp's. The text tells which columns of a matrix count most, and how weights make up "
+        "for the errors of others; --rounding nearest leaves that out, and takes a fraction of the "
+        "time. Blocks of more bits than TYPE are encoded again, others stay. It excludes the "
+        "options of W8A8 models: all about bits, ranges, prefix, tuning and cache.\n"
         "\n"
         "--intact auto looks for the text's outliers, and tries prefixes that take them. A part of "
         "the text is kept out of calibration. The prefix that predicts this part best is kept.\n"

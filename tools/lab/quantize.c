@@ -11,7 +11,7 @@
 static struct {
     int method, per_tensor;
     float percentile;
-    bool paper;
+    bool equal_columns, paper;
 } opt = {.method = RANGE_MSE, .percentile = 99.99f};
 
 static const struct cli_option options[] = {
@@ -21,6 +21,8 @@ static const struct cli_option options[] = {
      "cover P percent of the numbers, with --range percentile"},
     {0, "weights", CLI_WORD, &opt.per_tensor, "per-channel|per-tensor",
      "give each row of a weight matrix a scale, or each matrix"},
+    {0, "equal-columns", CLI_FLAG, &opt.equal_columns, NULL,
+     "with --gguf, count errors of all columns of a matrix alike"},
     {0, "paper", CLI_FLAG, &opt.paper, NULL,
      "search for a cushion by algorithm 1 to the letter, with --cushion exhaustive: from BOS, "
      "every "
@@ -35,6 +37,7 @@ enum tft_status lab_quantize(const char *model, const char *out,
     struct quantize_lab lab = {.method = (enum range_method)opt.method,
                                .percentile = (double)opt.percentile,
                                .per_tensor = opt.per_tensor,
+                               .equal_columns = opt.equal_columns,
                                .paper = opt.paper};
     return quantize_with(model, out, opts, &lab, result, err);
 }

@@ -22,6 +22,13 @@ enum quantize_rounding { QUANTIZE_GPTQ, QUANTIZE_NEAREST, QUANTIZE_AWQ };
 
 struct cushion;
 
+/* A plain GGUF file's matrices, rounded with feedback (round/grid.h). */
+struct quantize_blocks {
+    const struct mix *mix; /* the types of the file */
+    unsigned char **of;    /* [source's tensors] the blocks of a matrix, which the caller frees; NULL:
+                              it was not rounded */
+};
+
 /* Transforms of the rows of attn_v, beside rotation (fold.h), for values computed later. */
 struct quantize_values {
     float *factor;  /* [n_layer, G, E] divisors */
@@ -48,6 +55,7 @@ struct quantize_opts {
     const float *nats;     /* [n_layer, LAYER_MATS] loss of rounding each matrix that the search for
                               bits expects, for the file; NULL: unknown */
     enum quantize_rounding rounding; /* of weights of 2 to 4 bits */
+    struct quantize_blocks *blocks;  /* of quantize_to_blocks; NULL: weights become panels */
     const int32_t *prefix; /* [n_prefix] tokens whose keys and values precede every sequence:
                               IntactKV, section 4.1 */
     uint32_t n_prefix, n_prefix_text; /* the last n_prefix_text tokens are text */

@@ -1,12 +1,16 @@
 #include "tools/quantize/quantize.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "model/parts.h"
 #include "port/port.h"
+#include "simd/half.h"
 #include "tools/quantize/array.h"
+#include "tools/quantize/blocks/blocks.h"
+#include "tools/quantize/blocks/mix.h"
 #include "tools/quantize/fold.h"
 #include "tools/quantize/measure/input_stats.h"
 #include "tools/quantize/measure/key_importance.h"
@@ -15,6 +19,7 @@
 #include "tools/quantize/measure/moments.h"
 #include "tools/quantize/round/awq.h"
 #include "tools/quantize/round/correct.h"
+#include "tools/quantize/round/grid.h"
 #include "tools/quantize/round/keep_codes.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/round/prefix_pack.h"
@@ -196,7 +201,8 @@ static void run_exact(void *user, size_t i)
 static void finish_input(struct conversion *c, uint32_t index)
 {
     c->result[index] = (struct quantize_input){0};
-    input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
+    if (!c->o->blocks) /* which have no ranges, and leave numbers that are none to plain.c */
+        input_stats_finish(&c->stats, index, &c->result[index], &c->bad);
 }
 
 /* Inputs of matrices that get few bits, as bits (1 << which). */
@@ -403,7 +409,8 @@ static void prepare_layer(struct conversion *c, uint32_t l)
     fold_reset(&c->fold);
     input_stats_begin(&c->stats, b);
     layers_load(&c->y, l);
-    write_check(&c->file, l);
+    if (!c->o->blocks) /* where blocks_fit checks each matrix */
+        write_check(&c->file, l);
     if (!failed(c))
         layers_rotate(&c->y, l);
     if (!failed(c))
@@ -467,17 +474,67 @@ static bool adds_to_stream(const struct conversion *c, const struct tft_layer *b
            !(m->parts & (TFT_BIT(TFT_PART_NO_PRE_NORM) | TFT_BIT(TFT_PART_RWKV)));
 }
 
-/* The layer's difference at its end, which ffn_down makes up for, includes that of its input. */
-static bool round_matrix(struct conversion *c, const struct tft_layer *b, uint32_t which,
-                         struct low_bits *q, float *w, const struct low_bits_how *how)
+/* Makes up for the errors of matrices before. The layer's difference at its end, which ffn_down
+   makes up for, includes that of its input. */
+static bool correct_matrix(const struct conversion *c, const struct tft_layer *b, uint32_t which,
+                           float *w, size_t rows, const struct metric *metric)
 {
     bool stream = adds_to_stream(c, b, which);
     struct correct_for f = {stream && which == TFT_IN_DOWN ? NULL : c->moments.gap[which],
                             stream ? c->moments.stream[which] : NULL};
-    if (has_gap(c, b, which) &&
-        !correct_weights(w, q->rows, how->metric, &f, how->kern, how->n_threads))
-        return false;
-    return low_bits_round(q, w, how);
+    return !has_gap(c, b, which) ||
+           correct_weights(w, rows, metric, &f, &c->m->kern, c->y.n_threads);
+}
+
+/* Whether the loaded weights w are the numbers of their tensor, finite in f16. */
+static bool is_as_stored(const struct tft_tensor *t, const float *w, float *row)
+{
+    size_t cols = (size_t)t->ne[0], rows = (size_t)(t->ne[1] * t->ne[2] * t->ne[3]),
+           bytes = (size_t)(t->bytes / rows);
+    for (size_t r = 0; r < rows; r++) {
+        tft_dtype_info(t->type)->to_f32(row, t->data + r * bytes, cols);
+        for (size_t k = 0; k < cols; k++)
+            if (!(fabsf(row[k]) <= TFT_F16_MAX) || row[k] != w[r * cols + k])
+                return false;
+    }
+    return true;
+}
+
+/* Rounds a matrix to blocks. One that differs from its tensor, as a part of it, is left to
+   plain.c. False if memory is short, or if it was stopped. */
+static bool round_to_blocks(struct conversion *c, const struct tft_layer *b, uint32_t which,
+                            const struct tft_linear *l, const struct tft_tensor *t,
+                            const struct metric *metric)
+{
+    struct grid_how how = {metric, &c->m->kern, c->y.n_threads, round_progress, c};
+    enum tft_dtype type = mix_type(c->o->blocks->mix, &c->m->source, t);
+    size_t rows = tft_mat_all_rows(&l->w), cols = l->w.cols;
+    float *w = layers_weights(l), *row = malloc(cols * sizeof *row);
+    uint64_t bytes = 0;
+    tft_dtype_bytes(type, cols, &bytes);
+    unsigned char *to = array_alloc((size_t)bytes, rows, 1, 1);
+    bool ok = row && to, fits = ok && is_as_stored(t, w, row);
+    if (fits)
+        ok = correct_matrix(c, b, which, w, rows, metric) && grid_round(to, type, w, rows, &how);
+    if (fits && ok)
+        c->o->blocks->of[t - c->m->source.tensor] = to;
+    else
+        free(to);
+    free(row);
+    return ok;
+}
+
+/* Rounds a matrix to codes. from: as the file has it. False as above. */
+static bool round_to_codes(struct conversion *c, const struct tft_layer *b, uint32_t which,
+                           const struct tft_linear *l, struct low_bits *q,
+                           const struct tft_mat *from, const struct low_bits_how *how)
+{
+    float *w = layers_weights(l);
+    uint32_t bits = quantize_bits(c->o, c->layers_done, c->now),
+             group = quantize_group(c->o, c->layers_done, c->now);
+    return low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, group) &&
+           (keep_codes(q, from, w, how->n_threads) ||
+            (correct_matrix(c, b, which, w, q->rows, how->metric) && low_bits_round(q, w, how)));
 }
 
 /* The metric of an input for matrices in groups of `group`, in place of an older one. */
@@ -489,7 +546,17 @@ static bool open_metric(const struct conversion *c, const struct tft_layer *b, u
                        c->moments.correlated, map, group, &c->m->kern, c->y.n_threads);
 }
 
-/* Rounds the matrices that read input `which`. */
+/* Whether the input had numbers only: weights may be NaN, and keys beyond f16. */
+static bool has_numbers(const struct conversion *c, const struct tft_layer *b, uint32_t which)
+{
+    size_t n = quantize_input_width(c->m, b, which);
+    for (size_t k = 0; k < n; k++)
+        if (!isfinite(c->moments.h[which][k * n + k]))
+            return false;
+    return true;
+}
+
+/* Rounds the matrices that read input `which`. Blocks that cannot be are left to plain.c. */
 static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
     struct metric metric = {0};
@@ -498,6 +565,8 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
                                .n_threads = c->y.n_threads,
                                .progress = round_progress,
                                .user = c};
+    if (c->o->blocks && !has_numbers(c, b, which))
+        return;
     uint32_t *map = channel_map(c, b, which);
     if (!map)
         fail_memory(c);
@@ -514,10 +583,8 @@ static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t wh
             break;
         }
         const struct tft_mat *from = &layers_linear(&c->y.original, i)->w;
-        if (!low_bits_open(q, tft_mat_all_rows(&l->w), l->w.cols, bits, group))
-            fail_memory(c);
-        else if (!keep_codes(q, from, layers_weights(l), how.n_threads) &&
-                 !round_matrix(c, b, which, q, layers_weights(l), &how))
+        if (!(c->o->blocks ? round_to_blocks(c, b, which, l, from->tensor, &metric)
+                           : round_to_codes(c, b, which, l, q, from, &how)))
             fail_memory(c);
     }
     metric_close(&metric);
@@ -861,6 +928,87 @@ enum tft_status quantize_temp(struct tft_model *m, const char *path, const struc
     if (c.bad.code != TFT_OK && err)
         *err = c.bad;
     return c.bad.code;
+}
+
+/* ---------------------------------------------------------------------------- a plain GGUF file */
+
+/* Whether a matrix of the layer becomes blocks, all of its tensor. */
+static bool blocks_fit(const struct tft_model *m, const struct mix *mix, const struct tft_mat *w)
+{
+    const struct tft_tensor *t = w->tensor;
+    if (!t || t->ne[0] != w->cols || t->ne[1] * t->ne[2] * t->ne[3] != tft_mat_all_rows(w))
+        return false;
+    enum tft_dtype type = mix_type(mix, &m->source, t);
+    return type != t->type && blocks_levels(type);
+}
+
+static void round_layers(struct conversion *c)
+{
+    for (uint32_t l = 0; l < c->m->n_layer && !failed(c); l++) {
+        prepare_layer(c, l);
+        if (!failed(c) && has_own_weights(c->m, l))
+            round_layer(c, l);
+        if (!failed(c))
+            run_rounded(c, l);
+        layers_unload(&c->y, l);
+        tft_port_free(c->floats);
+        c->floats = NULL;
+        c->layers_done++;
+        c->steps = 0;
+    }
+}
+
+/* bits: [n_layer, LAYER_MATS] of the copy *o. */
+static enum tft_status to_blocks(struct tft_model *m, struct quantize_opts *o, uint8_t *bits,
+                                 bool *stopped, struct tft_error *err)
+{
+    struct conversion c = {.m = m, .o = o, .low_bits = true};
+    for (uint32_t i = 0; i < m->n_layer * LAYER_MATS; i++) {
+        struct tft_layer *b = &m->layer[i / LAYER_MATS];
+        const struct tft_linear *l = layers_linear(b, (int)(i % LAYER_MATS));
+        bool fits = l && blocks_fit(m, o->blocks->mix, &l->w);
+        bits[i] = fits ? 4 : 8; /* a matrix of fewer than 8 is rounded */
+    }
+    enum tft_status status = layers_open(&c.y, m, o, err);
+    if (status != TFT_OK)
+        return status;
+    c.y.tap = (struct tft_tap){input_stats_tap, &c.stats};
+    c.y.on_window = on_window;
+    c.y.on_window_user = &c;
+    c.result = calloc(tft_model_inputs(m), sizeof *c.result);
+    if (!c.result || !alloc_all(&c))
+        tft_fail(&c.bad, TFT_ERR_NOMEM, "%s: out of memory to quantize", m->source.name);
+    if (!failed(&c) && quantize_low_bits(o, 0, m->n_layer))
+        round_layers(&c);
+    free_all(&c);
+    free(c.result);
+    layers_close(&c.y);
+    *stopped = c.stopped;
+    if (c.bad.code != TFT_OK && err)
+        *err = c.bad;
+    return c.bad.code;
+}
+
+enum tft_status quantize_to_blocks(struct tft_model *m, const struct quantize_opts *from,
+                                   bool *stopped, struct tft_error *err)
+{
+    struct quantize_opts o = *from;
+    uint8_t *bits = calloc(m->n_layer, LAYER_MATS);
+    enum tft_range *range = calloc(tft_model_inputs(m), sizeof *range);
+    enum tft_status status =
+        bits && range ? TFT_OK
+                      : tft_fail(err, TFT_ERR_NOMEM, "%s: out of memory", m->source.name);
+    *stopped = false;
+    for (uint32_t i = 0; range && i < tft_model_inputs(m); i++)
+        range[i] = TFT_RANGE_TOKEN; /* no static range is chosen */
+    o.bits = bits;
+    o.range = range;
+    o.group = GRID_GROUP;
+    if (status == TFT_OK)
+        status = to_blocks(m, &o, bits, stopped, err);
+    free(bits);
+    free(range);
+    return status;
 }
 
 enum tft_status quantize(struct tft_model *m, const char *path, const struct quantize_opts *o,

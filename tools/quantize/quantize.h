@@ -62,7 +62,9 @@
  *   round/                    arithmetic on weights and numbers; knows no model
  *     affine.h                scale and zero-point of a range
  *     pack.h                  weights to int8 panels
+ *     feedback.h              GPTQ: rounds groups of weights with the errors of others
  *     low_bits.h              weights to 2, 3 or 4 bits
+ *     grid.h                  weights to blocks of ggml's types
  *     correct.h               weights that make up for the errors of earlier layers
  *     metric.h                cost of errors of weights
  *     prefix_pack.h           the prefix to F16, Q8_0 or Q4_1
@@ -152,5 +154,11 @@ enum tft_status quantize(struct tft_model *m, const char *path, const struct qua
 enum tft_status quantize_temp(struct tft_model *m, const char *path, const struct quantize_opts *o,
                               struct quantize_input *result, struct tft_new_file **temp,
                               bool *stopped, struct tft_error *err);
+
+/* Rounds matrices of the layers with feedback, for a plain GGUF file: fills o->blocks, in which
+   every pointer of a tensor is NULL before. o: text, without a prefix, a rotation or a cache. Where
+   a matrix is not all of its tensor, or differs from its numbers, it is left out. */
+enum tft_status quantize_to_blocks(struct tft_model *m, const struct quantize_opts *o, bool *stopped,
+                                   struct tft_error *err);
 
 #endif

@@ -394,6 +394,8 @@ static enum tft_status make_plain(struct quantize_run *run)
         status = job_plain_measure(&run->plain, j, &run->text);
     job_enter(j, JOB_QUANTIZE);
     if (status == TFT_OK)
+        status = job_plain_round(&run->plain, j, &run->text);
+    if (status == TFT_OK)
         status = job_plain_write(&run->plain, &run->made);
     if (status == TFT_OK)
         status = finish_plain(run);
@@ -455,11 +457,16 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
 static enum tft_status tell_plan(struct quantize_run *run)
 {
     const struct tft_quantize_opts *o = &run->given;
+    bool feedback = run->plain.mix && job_plain_has_feedback(&run->plain, &run->job);
+    if (feedback) /* as of codes of 4 bits */
+        memset(run->matrix_bits.bits, 4, (size_t)run->m->n_layer * LAYER_MATS);
     struct tft_quantize_plan plan = quantize_plan_of(
         run->m, &run->o, o->calib_tokens,
         o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
     if (run->plain.mix)
         plan.file = plan.disk = plain_plan(&run->m->source, run->plain.mix).bytes;
+    if (feedback)
+        plan.memory += plan.file;
     plan.imported = run->job.imported_bytes;
     if (kv_fisher_wanted(o->kv) && plan.memory < kv_fisher_bytes(run->m))
         plan.memory = kv_fisher_bytes(run->m);
@@ -499,7 +506,7 @@ void quantize_run_free(struct quantize_run *run)
     job_system_free(&run->system);
     job_prefix_free(&run->prefix, run->status);
     job_check_free(&run->check);
-    importance_close(&run->plain.importance);
+    job_plain_free(&run->plain, &run->job);
     job_ranges_free(&run->ranges);
     job_vectors_free(&run->vectors);
     job_text_free(&run->text);

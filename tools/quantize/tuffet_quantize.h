@@ -51,8 +51,9 @@ enum tft_quantize_rotation {
     TFT_ROTATE_ALL
 };
 
-/* How weights of 2 to 4 bits are rounded: each makes up for the errors of others; to nearest; to
-   nearest, after scaling weights of large inputs. */
+/* How weights of 2 to 4 bits, and the blocks of 4 and 5 bits of `gguf`, are rounded: each makes up
+   for the errors of others; to nearest; to nearest, after scaling weights of large inputs, which
+   `gguf` excludes. */
 enum tft_quantize_rounding { TFT_ROUND_GPTQ, TFT_ROUND_NEAREST, TFT_ROUND_AWQ };
 
 /* Tokens with keys and values before every sequence. AUTO: BOS, if the model begins texts with it,

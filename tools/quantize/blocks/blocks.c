@@ -40,3 +40,24 @@ void blocks_row(unsigned char *to, enum tft_dtype type, const float *x, const fl
     for (size_t i = 0; i < n; i += info->block, to += info->bytes)
         put[type](to, x + i, weight + i);
 }
+
+static const struct {
+    unsigned levels;
+    void (*put)(unsigned char *to, const uint8_t *code);
+} codes[] = {
+    [TFT_Q4_0] = {16, codes_q4_0}, [TFT_Q4_1] = {16, codes_q4_1}, [TFT_Q5_0] = {32, codes_q5_0},
+    [TFT_Q5_1] = {32, codes_q5_1}, [TFT_Q4_K] = {16, codes_q4_k}, [TFT_Q5_K] = {32, codes_q5_k},
+    [TFT_Q6_K] = {64, codes_q6_k},
+};
+
+unsigned blocks_levels(enum tft_dtype type)
+{
+    return (size_t)type < sizeof codes / sizeof *codes ? codes[type].levels : 0;
+}
+
+void blocks_codes(unsigned char *to, enum tft_dtype type, const uint8_t *code, size_t n)
+{
+    const struct tft_dtype_info *info = tft_dtype_info(type);
+    for (size_t i = 0; i < n; i += info->block, to += info->bytes)
+        codes[type].put(to, code + i);
+}

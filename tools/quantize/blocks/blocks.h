@@ -23,6 +23,19 @@ bool blocks_writes(enum tft_dtype type);
 void blocks_row(unsigned char *to, enum tft_dtype type, const float *x, const float *weight,
                 size_t n);
 
+/* Types whose codes can be chosen apart from the scales (round/grid.h): the number of codes, 16 to
+   64; 0: another type. blocks_codes writes the codes of n numbers into blocks whose scales it
+   keeps. */
+unsigned blocks_levels(enum tft_dtype type);
+void blocks_codes(unsigned char *to, enum tft_dtype type, const uint8_t *code, size_t n);
+void codes_q4_0(unsigned char *to, const uint8_t *code);
+void codes_q4_1(unsigned char *to, const uint8_t *code);
+void codes_q5_0(unsigned char *to, const uint8_t *code);
+void codes_q5_1(unsigned char *to, const uint8_t *code);
+void codes_q4_k(unsigned char *to, const uint8_t *code);
+void codes_q5_k(unsigned char *to, const uint8_t *code);
+void codes_q6_k(unsigned char *to, const uint8_t *code);
+
 /* One block each, as blocks_row. */
 void blocks_q4_0(unsigned char *to, const float *x, const float *weight);
 void blocks_q4_1(unsigned char *to, const float *x, const float *weight);

@@ -143,6 +143,16 @@ static void put_pairs(unsigned char *to, const uint8_t code[N])
     }
 }
 
+void codes_q4_k(unsigned char *to, const uint8_t *code) { put_pairs(to + 16, code); }
+
+void codes_q5_k(unsigned char *to, const uint8_t *code)
+{
+    memset(to + 16, 0, N / 8); /* bit g of byte k: the fifth bit of number k of group g */
+    for (int i = 0; i < N; i++)
+        to[16 + i % WIDE] |= (unsigned char)(code[i] >> 4 << i / WIDE);
+    put_pairs(to + 48, code);
+}
+
 /* Writes d, m and the scales, and chooses the codes. */
 static void affine_block(unsigned char *to, const float *x, const float *weight, float most,
                          uint8_t code[N])
@@ -162,17 +172,14 @@ void blocks_q4_k(unsigned char *to, const float *x, const float *weight)
 {
     uint8_t code[N];
     affine_block(to, x, weight, 15, code);
-    put_pairs(to + 16, code);
+    codes_q4_k(to, code);
 }
 
 void blocks_q5_k(unsigned char *to, const float *x, const float *weight)
 {
     uint8_t code[N];
     affine_block(to, x, weight, 31, code);
-    memset(to + 16, 0, N / 8); /* bit g of byte k: the fifth bit of number k of group g */
-    for (int i = 0; i < N; i++)
-        to[16 + i % WIDE] |= (unsigned char)(code[i] >> 4 << i / WIDE);
-    put_pairs(to + 48, code);
+    codes_q5_k(to, code);
 }
 
 /* ---- Q6_K: d s (q - 32), with s of 8 bits, for 16 groups of 16 */
@@ -244,19 +251,27 @@ static void fit_scaled(struct scaled_block *b)
     }
 }
 
+void codes_q6_k(unsigned char *to, const uint8_t *code)
+{
+    memset(to, 0, 192);
+    for (int i = 0; i < N; i++) {
+        /* each half of 128: number k has its nibble in byte k % 64, its high bits in byte k % 32 */
+        int k = i % 128, half = i / 128;
+        to[64 * half + k % 64] |= (unsigned char)((code[i] & 15) << k / 64 * 4);
+        to[128 + 32 * half + k % 32] |= (unsigned char)(code[i] >> 4 << k / 32 * 2);
+    }
+}
+
 void blocks_q6_k(unsigned char *to, const float *x, const float *weight)
 {
+    uint8_t code[N];
     struct scaled_block b;
     for (int i = 0; i < N / NARROW; i++)
         b.group[i] = (struct fit_group){x + i * NARROW, weight + i * NARROW, NARROW, -32, 31};
     fit_scaled(&b);
-    memset(to, 0, 192);
-    for (int i = 0; i < N; i++) {
-        /* each half of 128: number k has its nibble in byte k % 64, its high bits in byte k % 32 */
-        int k = i % 128, half = i / 128, code = (int)code_in(&b, i / NARROW, x[i]) + 32;
-        to[64 * half + k % 64] |= (unsigned char)((code & 15) << k / 64 * 4);
-        to[128 + 32 * half + k % 32] |= (unsigned char)(code >> 4 << k / 32 * 2);
-    }
+    for (int i = 0; i < N; i++)
+        code[i] = (uint8_t)((int)code_in(&b, i / NARROW, x[i]) + 32);
+    codes_q6_k(to, code);
     for (int i = 0; i < N / NARROW; i++)
         to[192 + i] = (unsigned char)(int8_t)b.s[i];
     tft_store_u16(to + 208, tft_f32_to_f16(b.d));

@@ -39,12 +39,28 @@ static void codes_of(const struct fit_group *g, float d, float m, uint8_t code[N
         code[i] = (uint8_t)(fit_code(g, g->x[i], d, m) - g->least);
 }
 
+void codes_q4_0(unsigned char *to, const uint8_t *code) { put_nibbles(to + 2, code); }
+
+void codes_q4_1(unsigned char *to, const uint8_t *code) { put_nibbles(to + 4, code); }
+
+void codes_q5_0(unsigned char *to, const uint8_t *code)
+{
+    put_fifth(to + 2, code);
+    put_nibbles(to + 6, code);
+}
+
+void codes_q5_1(unsigned char *to, const uint8_t *code)
+{
+    put_fifth(to + 4, code);
+    put_nibbles(to + 8, code);
+}
+
 void blocks_q4_0(unsigned char *to, const float *x, const float *weight)
 {
     struct fit_group g = {x, weight, N, -8, 7};
     uint8_t code[N];
     codes_of(&g, put_half(to, fit_scale(&g)), 0, code);
-    put_nibbles(to + 2, code);
+    codes_q4_0(to, code);
 }
 
 void blocks_q5_0(unsigned char *to, const float *x, const float *weight)
@@ -52,8 +68,7 @@ void blocks_q5_0(unsigned char *to, const float *x, const float *weight)
     struct fit_group g = {x, weight, N, -16, 15};
     uint8_t code[N];
     codes_of(&g, put_half(to, fit_scale(&g)), 0, code);
-    put_fifth(to + 2, code);
-    put_nibbles(to + 6, code);
+    codes_q5_0(to, code);
 }
 
 /* The scale and the minimum, and the codes. */
@@ -71,7 +86,7 @@ void blocks_q4_1(unsigned char *to, const float *x, const float *weight)
     struct fit_group g = {x, weight, N, 0, 15};
     uint8_t code[N];
     affine(to, &g, code);
-    put_nibbles(to + 4, code);
+    codes_q4_1(to, code);
 }
 
 void blocks_q5_1(unsigned char *to, const float *x, const float *weight)
@@ -79,8 +94,7 @@ void blocks_q5_1(unsigned char *to, const float *x, const float *weight)
     struct fit_group g = {x, weight, N, 0, 31};
     uint8_t code[N];
     affine(to, &g, code);
-    put_fifth(to + 4, code);
-    put_nibbles(to + 8, code);
+    codes_q5_1(to, code);
 }
 
 /* With 255 levels a search gains nothing: the largest number has the code 127. */

@@ -18,6 +18,7 @@ struct quantize_lab {
     double percentile;        /* for RANGE_PERCENTILE */
     bool per_tensor;          /* one scale for a whole weight matrix */
     bool paper;               /* the search for a cushion is algorithm 1 to the letter */
+    bool equal_columns;       /* of matrices in a plain file: no importance */
 };
 
 /* What a run does, in order. */

@@ -1,8 +1,10 @@
 #include "tools/quantize/job/plain.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/keys.h"
+#include "tools/quantize/blocks/blocks.h"
 #include "tools/quantize/quantize.h"
 
 /* ---- options */
@@ -13,7 +15,7 @@ static const char *other_option(const struct tft_quantize_opts *o)
     return o->bits                           ? "--bits"
            : o->bits_search                  ? "--bits-search"
            : o->group                        ? "--group"
-           : o->rounding                     ? "--rounding"
+           : o->rounding == TFT_ROUND_AWQ    ? "--rounding awq"
            : o->rotate                       ? "--rotate"
            : o->smooth > 0                   ? "--smooth"
            : strcmp(o->dynamic, "auto") != 0 ? "--dynamic"
@@ -95,7 +97,7 @@ enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_te
 enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t)
 {
     bool stopped;
-    if (!t->n)
+    if (!t->n || j->lab->equal_columns)
         return TFT_OK;
     struct quantize_opts o = opts_of(j, t);
     enum tft_status status = job_begin(j, "measuring", 1);
@@ -105,6 +107,37 @@ enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const stru
     return job_end(j, importance_measure(&p->importance, j->m, &o, &stopped, j->err), stopped);
 }
 
+bool job_plain_has_feedback(const struct job_plain *p, const struct job *j)
+{
+    unsigned levels = blocks_levels(p->mix->usual);
+    return j->o->rounding == TFT_ROUND_GPTQ && !j->m->encoder && levels && levels <= 32;
+}
+
+enum tft_status job_plain_round(struct job_plain *p, struct job *j, const struct job_text *t)
+{
+    bool stopped;
+    if (!t->n || !job_plain_has_feedback(p, j))
+        return TFT_OK;
+    struct quantize_opts o = opts_of(j, t);
+    p->blocks.mix = p->mix;
+    p->blocks.of = calloc(j->m->source.n_tensor + 1, sizeof *p->blocks.of);
+    o.blocks = &p->blocks;
+    if (!p->blocks.of)
+        return job_no_memory(j);
+    enum tft_status status = job_begin(j, "rounding weights", 0.8);
+    if (status != TFT_OK)
+        return status;
+    return job_end(j, quantize_to_blocks(j->m, &o, &stopped, j->err), stopped);
+}
+
+void job_plain_free(struct job_plain *p, const struct job *j)
+{
+    for (size_t i = 0; p->blocks.of && i < j->m->source.n_tensor; i++)
+        free(p->blocks.of[i]);
+    free(p->blocks.of);
+    importance_close(&p->importance);
+}
+
 /* ---- the file */
 
 enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made)
@@ -112,6 +145,7 @@ enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made
     struct job *j = made->j;
     struct plain_opts o = {.mix = p->mix,
                            .importance = &p->importance,
+                           .rounded = p->blocks.of,
                            .n_threads = j->o->n_threads ? j->o->n_threads : tft_cpu_threads(),
                            .progress = job_progress,
                            .user = j};

@@ -10,6 +10,7 @@ struct job_plain {
     const struct mix *mix;        /* NULL: the run makes a W8A8 model */
     struct importance importance; /* of columns, from the calibration text; or all zeros */
     size_t n_tokens;              /* that it was measured on */
+    struct quantize_blocks blocks; /* matrices that were rounded with feedback; or all zeros */
 };
 
 /* Finds the mix, and refuses options of W8A8 models. p: all zeros. */
@@ -26,7 +27,16 @@ enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_te
 /* Measures the importance of columns, if there is text. */
 enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t);
 
+/* Whether codes are chosen with feedback, if there is text. With more than 5 bits this would gain
+   next to nothing. */
+bool job_plain_has_feedback(const struct job_plain *p, const struct job *j);
+
+/* Rounds matrices with feedback, if there is text and the options say so. */
+enum tft_status job_plain_round(struct job_plain *p, struct job *j, const struct job_text *t);
+
 /* Writes the file. */
 enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made);
+
+void job_plain_free(struct job_plain *p, const struct job *j);
 
 #endif

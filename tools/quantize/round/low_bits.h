@@ -13,12 +13,8 @@
  * chosen for the floats, by the least cost (metric.h): all scales s, ranges clipped at either end,
  * and several scales of the row.
  *
- * Rounding is GPTQ (Frantar et al. 2023) if the metric has the inputs' correlations: groups are
- * rounded one after another, and the error of a group is passed on to the groups after it. The
- * feedback is LDLQ's (QuIP: Chee et al. 2023, eq. 2 and theorem 6), which gives the same numbers
- * from one Cholesky factorization, without an inverse. Unlike in both papers, s and z of a group
- * have the least cost after feedback within the group, and a second sweep rounds each group again,
- * with all other groups as they are now.
+ * Rounding is GPTQ (feedback.h) if the metric has the inputs' correlations. Unlike in the papers, s
+ * and z of a group have the least cost after feedback within the group.
  */
 #ifndef QUANTIZE_ROUND_LOW_BITS_H
 #define QUANTIZE_ROUND_LOW_BITS_H

@@ -131,12 +131,23 @@ static void put_encoded(struct plain *c, const struct tft_tensor *t, enum tft_dt
     }
 }
 
+static void put_rounded(struct plain *c, const struct tft_tensor *t, enum tft_dtype type,
+                        const unsigned char *blocks)
+{
+    uint64_t row = 0;
+    tft_dtype_bytes(type, t->ne[0], &row);
+    tft_gguf_put_data(c->w, blocks, (size_t)(row * t->ne[1] * t->ne[2] * t->ne[3]));
+    progress(c, t->bytes);
+}
+
 static void put_data(struct plain *c)
 {
     for (size_t i = 0; i < c->s->n_tensor && goes_on(c); i++) {
         const struct tft_tensor *t = &c->s->tensor[i];
         enum tft_dtype type = mix_type(c->o->mix, c->s, t);
-        if (type != t->type) {
+        if (c->o->rounded && c->o->rounded[i]) {
+            put_rounded(c, t, type, c->o->rounded[i]);
+        } else if (type != t->type) {
             put_encoded(c, t, type);
         } else {
             tft_gguf_put_data(c->w, t->data, (size_t)t->bytes);

@@ -10,6 +10,7 @@ enum { PLAIN_TYPES = 64 }; /* more than the number of types */
 struct plain_opts {
     const struct mix *mix;
     const struct importance *importance; /* all zeros: unknown */
+    unsigned char *const *rounded; /* [tensors] blocks of a tensor, or NULL; NULL: none */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
