@@ -34,6 +34,7 @@ cc -std=c11 -shared -fPIC -O2 -fvisibility=hidden "-ffile-prefix-map=$PWD=." bin
     -isystem "$headers" -Isrc -Isrc/chat "$place/libtuffet.so.$major" \
     "$place/libtuffet-chat.so.$major" "-Wl,-rpath,\$ORIGIN" -Wl,--build-id=none -s \
     -o "$place/tuffet.node"
+chmod -R u=rwX,go=rX "$package" # npm keeps the rights that the umask leaves
 (cd "$package" && npm pack --silent --offline --pack-destination "$out" >/dev/null)
 
 made=$(echo "$out"/tuffet-*.tgz)
