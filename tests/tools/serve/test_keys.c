@@ -48,7 +48,7 @@ static struct keys *parse(const char *text, size_t n, char *why)
 static void by_name(void **state)
 {
     (void)state;
-    static const char text[] = "# of the house\n\nann:secret-1\r\nbob.2:a:b\n\nc:x";
+    static const char text[] = "\xef\xbb\xbf# of the house\n\nann:secret-1\r\nbob.2:a:b\n\nc:x";
     char why[KEYS_WHY];
     struct keys *k = parse(text, sizeof text - 1, why);
     assert_non_null(k);
@@ -80,9 +80,9 @@ static void wrong(void **state)
                {"a:b\0c", 5, "line 1: "},
                {"\0:b", 3, "line 1: "},
                {"a:\xff", 3, "line 1: "},
-               {"\xef\xbb\xbf"
-                "a:b",
-                6, "line 1: "},
+               {"a:b\n\xef\xbb\xbf"
+                "c:d",
+                10, "line 2: "},
                {"\r\r\n", 3, "line 1: "}};
     char why[KEYS_WHY];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
