@@ -216,7 +216,8 @@ class MiniLM(Case):
         self.assertLess(said["vectors"]["mean"], 0.003)
         self.assertEqual(self.retrieve(again)[-1], 15)
         few = self.path("few.gguf")
-        said = json.loads(self.tuffet("quantize", floats_, "-o", few, "--bits=4", "--json"))
+        said = json.loads(self.tuffet("quantize", floats_, "-o", few, "--bits=4",
+                                      "--calib-tokens=512", "--json"))
         self.assertLess(said["vectors"]["mean"], 0.05)
         text = lines(TEXTS)
         self.assertEqual(self.tuffet("embed", out, "--cpu=c", "-t1", stdin=text),

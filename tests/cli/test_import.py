@@ -270,7 +270,7 @@ class Import(Case):
                               capture_output=True, check=True)
         self.assertIn('config.json: "new" is not known', done.stderr.decode())
         t = Terminal("quantize", *args, "--ignore-key", "is_causal")
-        t.wait_for(b" GB of it for a copy of the model, ")
+        t.wait_for(b" kB of it for a copy of the model, ")
         self.assertEqual(t.end(), 0)
 
 
