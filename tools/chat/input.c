@@ -46,7 +46,7 @@ static enum input_kind read_pipe(struct input *in, const char **line, size_t *n)
         }
     size_t mark = in->begun ? 0 : tft_utf8_mark(in->line.p, in->line.n);
     in->begun = true;
-    *line = in->line.p + mark;
+    *line = mark ? in->line.p + mark : in->line.p; /* NULL, if no line came */
     *n = in->line.n - mark;
     return ferror(stdin) ? INPUT_FAILED : *n ? INPUT_MESSAGE : INPUT_END;
 }
