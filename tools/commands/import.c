@@ -191,8 +191,8 @@ const struct cli_command command_import = {
         "FOLDER may be a LoRA adapter of PEFT, with adapter_config.json and "
         "adapter_model.safetensors: run, chat, ppl and serve take FILE as --lora.\n"
         "\n"
-        "The folder's files are mapped and read once, quantized matrices twice. FILE takes about as "
-        "much disk space as FOLDER. Types from q8_0 on need that space beside FILE meanwhile.\n",
+        "The folder's files are mapped and read once, quantized matrices twice. FILE takes about "
+        "as much disk space as FOLDER. Types from q8_0 on need that space beside FILE meanwhile.\n",
     .examples = "tuffet import SmolLM2-135M-Instruct -o smollm2.gguf\n"
                 "tuffet import Llama-3.2-1B -o llama.f16.gguf --type f16\n"
                 "tuffet import Llama-3.2-1B -o llama.q4_k_m.gguf --type q4_k_m\n"

@@ -6,8 +6,8 @@
 #include "tools/quantize/tuffet_quantize.h"
 
 /* Checks that the disk has room for the file `out` and for temporary ones beside it. Prints time,
-   disk and memory: if it takes long, or at a terminal. threads: 0: tft_cpu_threads(). Returns CLI_OK, or
-   CLI_FAILED after an error message. */
+   disk and memory: if it takes long, or at a terminal. threads: 0: tft_cpu_threads(). Returns
+   CLI_OK, or CLI_FAILED after an error message. */
 int quantize_plan(const struct tft_quantize_plan *p, const char *out, int threads, bool quiet);
 
 #endif

@@ -25,8 +25,8 @@ struct cushion;
 /* A plain GGUF file's matrices, rounded with feedback (round/grid.h). */
 struct quantize_blocks {
     const struct mix *mix; /* the types of the file */
-    unsigned char **of;    /* [source's tensors] the blocks of a matrix, which the caller frees; NULL:
-                              it was not rounded */
+    unsigned char **of;    /* [source's tensors] the blocks of a matrix, which the caller frees;
+                              NULL: it was not rounded */
 };
 
 /* Transforms of the rows of attn_v, beside rotation (fold.h), for values computed later. */

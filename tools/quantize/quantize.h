@@ -158,7 +158,7 @@ enum tft_status quantize_temp(struct tft_model *m, const char *path, const struc
 /* Rounds matrices of the layers with feedback, for a plain GGUF file: fills o->blocks, in which
    every pointer of a tensor is NULL before. o: text, without a prefix, a rotation or a cache. Where
    a matrix is not all of its tensor, or differs from its numbers, it is left out. */
-enum tft_status quantize_to_blocks(struct tft_model *m, const struct quantize_opts *o, bool *stopped,
-                                   struct tft_error *err);
+enum tft_status quantize_to_blocks(struct tft_model *m, const struct quantize_opts *o,
+                                   bool *stopped, struct tft_error *err);
 
 #endif

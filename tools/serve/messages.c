@@ -141,8 +141,8 @@ static void read_message(struct fields *f, json_t *message, size_t at, bool take
         read_content(f, message, at, takes_parts);
 }
 
-/* Gives results of tools the names of the tools, as `calls` has them by the ids of the calls. Clients
-   send a result with the id alone, and templates print the name. */
+/* Gives results of tools the names of the tools, as `calls` has them by the ids of the calls.
+   Clients send a result with the id alone, and templates print the name. */
 static void name_results(struct fields *f, json_t *message, json_t *calls)
 {
     size_t i;
