@@ -156,8 +156,8 @@ static void name_results(struct fields *f, json_t *message, json_t *calls)
     }
     const char *answers = json_string_value(json_object_get(message, "tool_call_id"));
     json_t *name = answers ? json_object_get(calls, answers) : NULL;
-    if (name && !json_object_get(message, "name"))
-        json_object_set(message, "name", name);
+    if (name && !json_object_get(message, "name") && json_object_set(message, "name", name))
+        fields_fail(f, "out of memory");
 }
 
 json_t *messages_read(struct fields *f, bool takes_parts)

@@ -118,8 +118,8 @@ static void load_factor(const struct sweeps *a)
 
 /* -------------------------------------------------------------------------------- later sweeps */
 
-/* If there is feedback. The second sweep lowers the cost of stories15M's matrices by 3 to 4 %, a
-   third would by another 1 %. */
+/* The number of sweeps, if there is feedback. The second one lowers the cost of stories15M's
+   matrices by 3 to 4 %, a third one would by another 1 %. */
 enum { SWEEPS = 2 };
 
 /* Copies the group's rows of H, and factorizes the part within the group: L D L^T. */

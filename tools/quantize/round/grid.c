@@ -23,7 +23,8 @@ struct grid {
     float *row;    /* [threads, 2, cols] */
 };
 
-static float clamp(float v, float most) { return v < 0 ? 0 : v > most ? most : v; }
+/* NaN becomes 0. */
+static float clamp(float v, float most) { return v > 0 ? v < most ? v : most : 0; }
 
 /* Reads the grid of a row from its blocks, by giving all numbers the first code, and the last. */
 static void read_grid(const struct grid *g, size_t row, float *low, float *high)
