@@ -75,6 +75,17 @@ class Screen:
         self.wait_for("shell$ ")
         return path.read_text()
 
+    def resize(self, width):
+        """tmux tells the program of another width up to a quarter of a second later. What is typed
+        before could be drawn for the old one."""
+        self.command("resize-window", "-x", str(width))
+        path = self.command("display-message", "-p", "#{pane_tty}").strip()
+        tty = os.open(path, os.O_RDONLY | os.O_NOCTTY)
+        try:
+            self.wait_until(lambda: os.get_terminal_size(tty).columns == width, f"width {width}")
+        finally:
+            os.close(tty)
+
     def close(self):
         self.command("kill-server")
 
@@ -305,7 +316,7 @@ class InTerminal(Case):
             screen.wait_until(lambda: line.replace(" ", "") in
                               screen.text().replace("\n", "").replace(" ", ""), line)
             for width in widths:
-                screen.command("resize-window", "-x", str(width))
+                screen.resize(width)
                 screen.type("!")
                 line += "!"
                 rows = [f"> {line}"[i:i + width].rstrip()
@@ -317,7 +328,7 @@ class InTerminal(Case):
             screen.wait_for("> ")
         screen.press("C-d")
         screen.wait_until(lambda: "status 0\nshell$" in screen.text(), "status 0")
-        screen.command("resize-window", "-x", "80")
+        screen.resize(80)
         screen.wait_until(lambda: screen.modes() == self.before, "the modes of before")
 
     @unittest.skipUnless(EDITS, "built without libedit")
