@@ -1,10 +1,11 @@
-/* lab_divergence: how far files of a model are from the float model, on texts that nothing was
-   fitted to. Each --file is cut into windows of --ctx tokens; a shorter one is a window of its own,
-   so a conversation is a file. Prints a row of a table for each model: its size, perplexity, the
-   mean Kullback-Leibler divergence from the float model, and how often the most likely token is the
-   same.
+/* lab_divergence: how far files of a model are from the float model, and caches from f16, on texts
+   that nothing was fitted to. Each --file is cut into windows of --ctx tokens; a shorter one is a
+   window of its own, so a conversation is a file. Prints a row of a table for each model and cache:
+   the size, perplexity, the mean Kullback-Leibler divergence from the float model, and how often
+   the most likely token is the same. Without --floats it compares with the same file in f16.
 
-        lab_divergence --floats MODEL -f TEXT [-f TEXT] FILE...
+        lab_divergence --floats MODEL -f TEXT [-f TEXT] [--kv CACHE]... FILE...
+        lab_divergence -f TEXT --kv CACHE [--kv CACHE]... FILE...
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,18 +17,20 @@ enum { BATCH = 64 };
 
 static struct {
     const char *floats;
-    struct cli_texts texts, files;
+    struct cli_texts texts, files, caches;
     uint32_t n_tokens, ctx;
-    bool special;
+    bool special, second_half;
 } opt = {.ctx = 512};
 
 static const struct cli_option options[] = {
     {0, "floats", CLI_TEXT, &opt.floats, "MODEL", "the float model, or codes that are its floats"},
+    {0, "kv", CLI_TEXTS, &opt.caches, "CACHE", "of the files (f16); may be repeated"},
     {'f', "file", CLI_TEXTS, &opt.texts, "FILE", "text to measure; may be repeated"},
     {0, "special", CLI_FLAG, &opt.special, NULL,
      "read <|names|> of special tokens in the text as these tokens"},
     {'n', "tokens", CLI_COUNT, &opt.n_tokens, "N", "use the first N tokens of each text"},
     {0, "ctx", CLI_COUNT, &opt.ctx, "N", "tokens of a window"},
+    {0, "second-half", CLI_FLAG, &opt.second_half, NULL, "score the second half of a window"},
     {0},
 };
 
@@ -49,10 +52,9 @@ static void close_side(struct side *a)
     *a = (struct side){0};
 }
 
-/* The cache is f16 in both. */
-static int open_side(struct side *a, const char *path, enum tft_weights weights)
+static int open_side(struct side *a, const char *path, enum tft_weights weights, const char *kv)
 {
-    struct tft_session_opts so = {.n_batch = BATCH, .n_logits = BATCH, .kv = "f16",
+    struct tft_session_opts so = {.n_batch = BATCH, .n_logits = BATCH, .kv = kv,
                                   .capacity = opt.ctx};
     *a = (struct side){0};
     cli_model_options.weights = (int)weights;
@@ -106,6 +108,8 @@ static int add_window(struct side *floats, struct side *file, const int32_t *ids
                       tft_prefix_held(file->m, NULL, ids, n)};
     size_t first = held[0] > held[1] ? held[0] : held[1];
     first = first ? first : 1;
+    if (opt.second_half && first < n / 2)
+        first = n / 2;
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(floats->m, &info);
     tft_rewind(floats->s, 0);
@@ -157,11 +161,11 @@ static double megabytes(const char *path)
     return n;
 }
 
-static int print_row(struct side *floats, const char *path)
+static int print_row(struct side *floats, const char *path, const char *kv)
 {
     struct side file;
     struct loss sum = {0};
-    int status = open_side(&file, path, TFT_WEIGHTS_STORED);
+    int status = open_side(&file, path, TFT_WEIGHTS_STORED, kv);
     for (uint32_t i = 0; i < opt.texts.n && status == CLI_OK; i++)
         status = add_text(floats, &file, opt.texts.p[i], &sum);
     close_side(&file);
@@ -169,28 +173,40 @@ static int print_row(struct side *floats, const char *path)
         return status;
     if (!sum.n)
         return cli_fail("the texts are too short");
-    printf("| %s | %.2f | %.4g | %+.1f %% | %.4f | %.1f %% |\n", path, megabytes(path),
+    printf("| %s | %s | %.2f | %.4g | %+.1f %% | %.4f | %.1f %% |\n", path, kv, megabytes(path),
            exp(sum.file / sum.n), 100 * (exp((sum.file - sum.floats) / sum.n) - 1),
            sum.divergence / sum.n, 100 * sum.same / sum.n);
     fflush(stdout);
     return CLI_OK;
 }
 
+/* The rows of a file, one for each cache. */
+static int print_rows(const char *path)
+{
+    struct side from;
+    int status = opt.floats ? open_side(&from, opt.floats, TFT_WEIGHTS_F32, "f16")
+                            : open_side(&from, path, TFT_WEIGHTS_STORED, "f16");
+    if (status != CLI_OK)
+        return status;
+    for (uint32_t i = 0; i < opt.caches.n && status == CLI_OK && !cli_interrupted(); i++)
+        status = print_row(&from, path, opt.caches.p[i]);
+    close_side(&from);
+    return status;
+}
+
 static int divergence(const char *first)
 {
-    struct side floats;
+    int status = CLI_OK;
     (void)first;
-    if (!opt.floats || !opt.texts.n || !opt.files.n)
-        return cli_usage("give --floats MODEL, texts and files");
+    if (!opt.texts.n || !opt.files.n || !(opt.floats || opt.caches.n))
+        return cli_usage("give --floats MODEL or --kv CACHE, texts and files");
+    if (!opt.caches.n)
+        opt.caches = (struct cli_texts){.p = {"f16"}, .n = 1};
     cli_catch_interrupts();
-    int status = open_side(&floats, opt.floats, TFT_WEIGHTS_F32);
-    if (status == CLI_OK)
-        puts("| file | MB | perplexity | over floats | nats | same |\n"
-             "|---|---:|---:|---:|---:|---:|");
-    for (uint32_t i = 0; i < opt.files.n && status == CLI_OK; i++)
-        status = print_row(&floats, opt.files.p[i]);
-    if (status == CLI_OK)
-        close_side(&floats);
+    puts("| file | cache | MB | perplexity | change | nats | same |\n"
+         "|---|---|---:|---:|---:|---:|---:|");
+    for (uint32_t i = 0; i < opt.files.n && status == CLI_OK && !cli_interrupted(); i++)
+        status = print_rows(opt.files.p[i]);
     return status;
 }
 
