@@ -278,6 +278,8 @@ class Int8(Case):
         path, out = SHARED / "models/random/bert.gguf", self.path("int8.gguf")
         if not path.exists():
             self.skipTest(f"{path.name} is not in shared/models/random")
+        self.assertRegex(self.fails("quantize", path, "-o", out, "--gguf=q4_0", "--rounding=gptq",
+                                    status=2), "--rounding gptq: .* is an encoder")
         for option in ["--kv=i8", "--kv-search=4", "--bits-search=4", "--tune", "--smooth=0.5",
                        "--rotate=o", "--rounding=awq", "--cushion=auto", "--intact-text=x"]:
             name = option.split("=")[0].replace("-text", "")

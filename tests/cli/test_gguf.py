@@ -88,6 +88,30 @@ class Gguf(Case):
         _, same = self.made("q8_0", "--rounding", "nearest")
         self.assertEqual(self.tensors(self.path("eight")), self.tensors(same))
 
+    def test_rounding_that_changes_nothing(self):
+        """gptq is the default, and given by name it is done or refused."""
+        out = ["-o", self.path("out"), "--rounding", "gptq"]
+        for kind in ("f32", "f16", "bf16", "q8_0", "q6_k"):
+            self.assertIn(f"--rounding gptq is for blocks of 4 and 5 bits, and --gguf {kind} makes "
+                          "none", self.fails("quantize", self.model, "--gguf", kind, *out,
+                                             status=2))
+        mute = self.toy(vocab="")
+        self.assertIn("--rounding gptq needs a text: ",
+                      self.fails("quantize", mute, "--gguf", "q4_0", *out, status=2))
+        _, coded = self.made("q4_0")
+        self.assertIn("--rounding gptq: no matrix of ",
+                      self.fails("quantize", coded, "--gguf", "q4_0", *out, status=2))
+        self.assertFalse(os.path.exists(self.path("out")))
+        _, default = self.made("q4_k_m")
+        default = self.tensors(default)
+        self.assertEqual(self.tensors(self.made("q4_k_m", "--rounding", "gptq")[1]), default)
+
+    def test_floats_need_no_text(self):
+        for option in ["--calib", self.text], ["--calib-window", "64"]:
+            self.assertIn(f"{option[0]}: --gguf f16 makes floats",
+                          self.fails("quantize", self.model, "--gguf", "f16", "-o",
+                                     self.path("out"), *option, status=2))
+
     def test_weights_that_are_no_numbers(self):
         """No input is measured after them, so nothing is rounded with feedback: the tensor is
         named."""

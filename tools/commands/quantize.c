@@ -27,10 +27,6 @@ static const struct cli_option options[] = {
     {0, "group", CLI_COUNT, &opt.group, "N",
      "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale (default 64; 32 where the "
      "codes of a Q4_0 file are kept, or where padding makes 64 larger)"},
-    {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
-     "round weights of 2 to 4 bits, and blocks of --gguf of 4 and 5, so that each makes up for the "
-     "errors of others (gptq), to nearest, or to nearest after scaling weights of large inputs "
-     "(awq, without --gguf)"},
     {0, "gguf", CLI_TEXT, &opt.gguf, "TYPE",
      "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, "
      "q5_k, q5_k_m or q6_k"},
@@ -41,6 +37,14 @@ static const struct cli_option options[] = {
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
      "cushion, tune, system, kv_search, bits_search, vectors of an encoder, dynamic, check, and "
      "inputs with their ranges; with --gguf: seconds, gguf, tokens, tensors, bytes, types, check"},
+    {0},
+};
+
+static const struct cli_option rounding_options[] = {
+    {0, "rounding", CLI_WORD, &opt.rounding, "gptq|nearest|awq",
+     "round weights of 2 to 4 bits, and blocks of --gguf of 4 and 5, so that each makes up for the "
+     "errors of others (gptq), to nearest, or to nearest after scaling weights of large inputs "
+     "(awq, without --gguf)"},
     {0},
 };
 
@@ -238,6 +242,13 @@ static int check_loras(const struct tft_quantize_lora *all)
     return status;
 }
 
+/* A plain file without what --rounding gptq does is an error, but not where gptq is the default. */
+static enum tft_quantize_rounding rounding(void)
+{
+    bool only = opt.gguf && opt.rounding == TFT_ROUND_GPTQ && cli_is_given(rounding_options);
+    return only ? TFT_ROUND_GPTQ_ONLY : (enum tft_quantize_rounding)opt.rounding;
+}
+
 static struct tft_quantize_opts library_options(void)
 {
     static const uint32_t bits[] = {16, 8, 4};
@@ -249,7 +260,7 @@ static struct tft_quantize_opts library_options(void)
         .bits = opt.bits,
         .bits_search = bits_budget,
         .group = opt.group,
-        .rounding = (enum tft_quantize_rounding)opt.rounding,
+        .rounding = rounding(),
         .rotate = (enum tft_quantize_rotation)opt.rotate,
         .smooth = opt.smooth,
         .dynamic = dynamic,
@@ -422,6 +433,7 @@ const struct cli_command command_quantize = {
     .groups =
         (const struct cli_option_group[]){
             {"Quantization and output", options},
+            {NULL, rounding_options},
             {NULL, lora_options},
             {"Calibration text", text_options},
             {"Ranges of activations", range_options},

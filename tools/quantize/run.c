@@ -270,7 +270,7 @@ static enum tft_status check_choices(struct job *j)
         const char *name;
         unsigned chosen, last;
     } all[] = {{"rotate", o->rotate, TFT_ROTATE_ALL},
-               {"rounding", o->rounding, TFT_ROUND_AWQ},
+               {"rounding", o->rounding, TFT_ROUND_GPTQ_ONLY},
                {"intact", o->intact, TFT_INTACT_BOS},
                {"cushion", o->cushion, TFT_CUSHION_EXHAUSTIVE},
                {"tune", o->tune, TFT_TUNE_OUTPUTS}};
@@ -325,6 +325,12 @@ static enum quantize_rotate rotation(const struct job *j)
                                            : quantize_rotate_auto(j->m);
 }
 
+static enum quantize_rounding rounding(const struct job *j)
+{
+    return j->o->rounding == TFT_ROUND_GPTQ_ONLY ? QUANTIZE_GPTQ
+                                                 : (enum quantize_rounding)j->o->rounding;
+}
+
 static struct quantize_opts opts_of(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
@@ -338,7 +344,7 @@ static struct quantize_opts opts_of(struct job *j)
         .group = o->group         ? o->group
                  : keeps_codes(j) ? 32
                                   : 0, /* job/bits.h chooses */
-        .rounding = (enum quantize_rounding)o->rounding,
+        .rounding = rounding(j),
         .kv = kv_fisher_wanted(o->kv) ? NULL : o->kv, /* job/fisher.h sets it later */
         .n_threads = o->n_threads,
         .progress = job_progress,
@@ -445,7 +451,7 @@ enum tft_status quantize_run_begin(struct quantize_run *run, const char *model, 
     if (run->status == TFT_OK)
         run->status = job_vectors_check(j);
     if (run->status == TFT_OK && run->plain.mix)
-        run->status = job_plain_fits(j);
+        run->status = job_plain_fits(&run->plain, j);
     if (run->status == TFT_OK) {
         job_format_open(j);
         run->status = apply_options(run);

@@ -52,9 +52,15 @@ enum tft_quantize_rotation {
 };
 
 /* How weights of 2 to 4 bits, and the blocks of 4 and 5 bits of `gguf`, are rounded: each makes up
-   for the errors of others; to nearest; to nearest, after scaling weights of large inputs, which
-   `gguf` excludes. */
-enum tft_quantize_rounding { TFT_ROUND_GPTQ, TFT_ROUND_NEAREST, TFT_ROUND_AWQ };
+   for the errors of others, and what that cannot serve, to nearest; to nearest; to nearest, after
+   scaling weights of large inputs, which `gguf` excludes. GPTQ_ONLY: as GPTQ, but a `gguf` that it
+   cannot serve at all is an error. */
+enum tft_quantize_rounding {
+    TFT_ROUND_GPTQ,
+    TFT_ROUND_NEAREST,
+    TFT_ROUND_AWQ,
+    TFT_ROUND_GPTQ_ONLY
+};
 
 /* Tokens with keys and values before every sequence. AUTO: BOS, if the model begins texts with it,
    and tokens that are outliers in the text. */

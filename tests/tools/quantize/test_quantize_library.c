@@ -421,7 +421,7 @@ static void refuses(void **state)
     wrong[16].o.n_system = 1;
     wrong[16].o.system = &later;
     wrong[17].o.rotate = (enum tft_quantize_rotation)(TFT_ROTATE_ALL + 1);
-    wrong[18].o.rounding = (enum tft_quantize_rounding)(TFT_ROUND_AWQ + 1);
+    wrong[18].o.rounding = (enum tft_quantize_rounding)(TFT_ROUND_GPTQ_ONLY + 1);
     wrong[19].o.intact = (enum tft_quantize_intact)(TFT_INTACT_BOS + 1);
     wrong[20].o.cushion = (enum tft_quantize_cushion)(TFT_CUSHION_EXHAUSTIVE + 1);
     wrong[21].o.tune = (enum tft_quantize_tuning)(TFT_TUNE_OUTPUTS + 1);

@@ -30,6 +30,13 @@ static const char *other_option(const struct tft_quantize_opts *o)
                                              : NULL;
 }
 
+/* Whether codes of these blocks are chosen with feedback. */
+static bool is_fed(enum tft_dtype type)
+{
+    unsigned levels = blocks_levels(type);
+    return levels && levels <= 32;
+}
+
 enum tft_status job_plain_check(struct job_plain *p, struct job *j)
 {
     if (!j->o->gguf)
@@ -41,16 +48,40 @@ enum tft_status job_plain_check(struct job_plain *p, struct job *j)
                           mix_names());
     if (other)
         return job_misuse(j, "%s is for W8A8 models, and --gguf makes a plain file", other);
+    if (mix_is_float(p->mix) && (j->o->calib || j->o->calib_window))
+        return job_misuse(j, "%s: --gguf %s makes floats, which need no text",
+                          j->o->calib ? "--calib" : "--calib-window", p->mix->name);
+    if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && !is_fed(p->mix->usual))
+        return job_misuse(j, "--rounding gptq is for blocks of 4 and 5 bits, and --gguf %s makes "
+                          "none: leave it out",
+                          p->mix->name);
     return TFT_OK;
 }
 
-enum tft_status job_plain_fits(const struct job *j)
+/* Whether a tensor becomes blocks with codes that are chosen with feedback. */
+static bool makes_fed(const struct job_plain *p, const struct tft_source *s)
+{
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        enum tft_dtype type = mix_type(p->mix, s, &s->tensor[i]);
+        if (type != s->tensor[i].type && is_fed(type))
+            return true;
+    }
+    return false;
+}
+
+enum tft_status job_plain_fits(const struct job_plain *p, struct job *j)
 {
     const struct tft_source *s = &j->m->source;
     if (tft_source_value(s, TFT_KEY_VERSION) || tft_source_value(s, TFT_KEY_PACKED))
         return tft_fail(j->err, TFT_ERR_ARG,
                         "%s: is %s already: give the float model, or another GGUF file", s->name,
                         tft_source_value(s, TFT_KEY_PACKED) ? "packed" : "quantized");
+    if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && j->m->encoder)
+        return job_misuse(j, "--rounding gptq: %s is an encoder, which --gguf rounds to nearest",
+                          s->name);
+    if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && !makes_fed(p, s))
+        return job_misuse(j, "--rounding gptq: no matrix of %s becomes blocks of 4 or 5 bits",
+                          s->name);
     return TFT_OK;
 }
 
@@ -88,6 +119,8 @@ enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_te
     enum tft_status status = mix_is_float(p->mix) ? TFT_OK : make_text(j, t);
     if (status == TFT_OK || status == TFT_ERR_NOMEM || status == TFT_ERR_ARG || j->o->calib)
         return status; /* TFT_ERR_ARG: --calib-window or --calib-tokens do not fit */
+    if (j->o->rounding == TFT_ROUND_GPTQ_ONLY)
+        return job_misuse(j, "--rounding gptq needs a text: %s", j->err->msg);
     job_note(j, "no calibration: all columns count alike, and the loss is not measured: %s",
              j->err->msg);
     job_text_free(t);
@@ -109,8 +142,8 @@ enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const stru
 
 bool job_plain_has_feedback(const struct job_plain *p, const struct job *j)
 {
-    unsigned levels = blocks_levels(p->mix->usual);
-    return j->o->rounding == TFT_ROUND_GPTQ && !j->m->encoder && levels && levels <= 32;
+    bool wanted = j->o->rounding == TFT_ROUND_GPTQ || j->o->rounding == TFT_ROUND_GPTQ_ONLY;
+    return wanted && !j->m->encoder && is_fed(p->mix->usual);
 }
 
 enum tft_status job_plain_round(struct job_plain *p, struct job *j, const struct job_text *t)

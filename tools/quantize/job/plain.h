@@ -16,8 +16,8 @@ struct job_plain {
 /* Finds the mix, and refuses options of W8A8 models. p: all zeros. */
 enum tft_status job_plain_check(struct job_plain *p, struct job *j);
 
-/* Refuses models that are quantized already. */
-enum tft_status job_plain_fits(const struct job *j);
+/* Refuses models that are quantized already, and what TFT_ROUND_GPTQ_ONLY cannot serve. */
+enum tft_status job_plain_fits(const struct job_plain *p, struct job *j);
 
 /* Makes the text: windows for calibration, and held-out ones; t: all zeros. A model that reads no
    text, or that quantize cannot run, gets none, which the caller of the run is told, unless the
