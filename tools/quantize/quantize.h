@@ -108,10 +108,17 @@
  *     plain.h                 a plain GGUF file
  *     rewrite_model.h         a copy of it with another prefix, named ones, or another KV cache
  *     held_out.h              the check's result, into the finished file
+ *   convert/                  the layers, one after another
+ *     conversion.h            the state of all this
+ *     convert.h               a layer from loading to leaving
+ *     runs.h                  runs of the text through it
+ *     factors.h               factors of SmoothQuant and AWQ
+ *     few_bits.h              rounding to fewer than 8 bits
  *   blocks/                   plain GGUF files (--gguf)
  *     blocks.h, fit.h         floats to blocks of ggml's types
  *     mix.h                   the type of each tensor
- *   quantize.h                quantize(): measure, round and write
+ *   quantize.h                quantize(): measure, round and write (quantize.c); which models can be
+ *                             (fits.c); and quantize_to_blocks() of plain GGUF files (to_blocks.c)
  *   job/                      the steps of a run, each with its options
  *     job.h                   options, callbacks and the error, which all steps share
  *     open.h                  the float model, of a file or a folder
