@@ -674,8 +674,8 @@ static inline size_t tft_widths_empty(const struct tft_mix_widths *a)
 /*
  * Rebuilds the keys of a block of TFT_WIDTHS_TOKENS tokens, and turns them: kv/fisher.h. A place is
  * a channel in the order of the codes, narrow codes first; places 2 i and 2 i + 1 are the channels
- * a and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which quads
- * have 1, 2, 3, 4 and 8 bits. With L levels of a place, code c of token j, and r = pair[i]:
+ * a and b of a pair that RoPE turns. Codes begin at place `first`, a multiple of 4, after which
+ * quads have 1, 2, 3, 4 and 8 bits. With L levels of a place, code c of token j, and r = pair[i]:
  *
  *   y[p] = step[p] * (c - (L - 1) / 2)
  *   k[a] = fma(gain[j], y[2 i] * cos[r][j] - y[2 i + 1] * sin[r][j], mean[a][j])

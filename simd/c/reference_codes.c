@@ -213,7 +213,7 @@ void tft_ref_mix_codes(const struct tft_mix_codes *all)
     }
 }
 
-/* ---------------------------------------------------------------------- values of several widths */
+/* --------------------------------------------------------------------- values of several widths */
 
 /* o: [16] channels of a query: a panel of `bits` from `codes` on. p: the folded probabilities */
 static void mix_width(float *o, const struct folded *p, const struct tft_mix_widths *a,

@@ -1,7 +1,7 @@
 /*
- * score_codes, mix_codes, mix_widths and turn_keys of kernels.h: attention on the codes of a quantized cache;
- * and fill_codes(), which enters the kernels in the table. An ISA level's .c file defines the
- * parameters below and includes this file.
+ * score_codes, mix_codes, mix_widths and turn_keys of kernels.h: attention on the codes of a
+ * quantized cache; and fill_codes(), which enters the kernels in the table. An ISA level's .c file
+ * defines the parameters below and includes this file.
  *
  * Algorithm: the factors of a batch of queries (the queries, or the probabilities) are folded into
  * integers (codes_fold.h). Each panel of codes is unpacked to a byte per code, in a buffer that

@@ -15,8 +15,8 @@ enum tft_status tft_options_take(void *out, size_t size, const void *given, cons
    this version does not know become 0. */
 void tft_options_give(void *to, const void *out, size_t size);
 
-/* Checks `reserved`, `size` bytes at the end of the caller's struct `name`, which has no size of its
-   own. TFT_ERR_ARG: they are not all 0, so the caller sets an option that this version lacks. */
+/* Checks `reserved`, `size` bytes at the end of the caller's struct `name`, which has no size of
+   its own. TFT_ERR_ARG: they are not all 0: the caller sets an option that this version lacks. */
 enum tft_status tft_options_reserved(const uint64_t *reserved, size_t size, const char *name,
                                      struct tft_error *err);
 

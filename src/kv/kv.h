@@ -16,7 +16,7 @@
  *
  *      tft_kv_plan      once, on one thread: the chunks of the pass, the quantizations before each
  *      tft_kv_quantize  carries out quantizations } for each layer and head, by the backend with
- *      tft_kv_store_..  stores a new token       } the layer: the CPU here, a GPU by its own kernels
+ *      tft_kv_store_..  stores a new token       } the layer: here the CPU, a GPU by its kernels
  *      tft_kv_keys ..   attention reads slots and blocks
  *      tft_kv_commit    once, after the pass has succeeded
  *

@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "port/port.h"
 
-/* Matrices of a block: the mixer's `reads`, then those of after[] below; the matrices of each expert
-   come last. */
+/* Matrices of a block: the mixer's `reads`, then those of after[] below; the matrices of each
+   expert come last. */
 enum { DENSE_MATS = TFT_READS + 5, EXPERT_MATS = 3 };
 
 static size_t block_mats(const struct tft_model *m)

@@ -4,8 +4,8 @@
 
 #include "model/model.h"
 
-/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I, TFT_J and TFT_L are inputs of linear layers: they
-   are bytes where the weights are int8, and both where the weights take bytes in groups
+/* Rows are f32. TFT_XN, TFT_A, TFT_G, TFT_H, TFT_I, TFT_J and TFT_L are inputs of linear layers:
+   bytes where the weights are int8, and both where the weights take bytes in groups
    (TFT_RANGE_GROUPS). Letters are as in model.h: H is the number of heads. Where layers differ in
    size, a row has the numbers of the largest layer, and smaller layers use the first of them. */
 enum tft_buf {

@@ -17,8 +17,8 @@ struct tft_saved {
     uint64_t bytes;          /* of the file, its checksum included */
     struct tft_identity model;
     uint64_t seed;          /* of the sampler */
-    uint32_t cache, prefix; /* CRC-32 of the policy; of the named prefix's name and tokens, or 0, with
-                               that of the adapters (exclusive or) */
+    uint32_t cache, prefix; /* CRC-32 of the policy; of the named prefix's name and tokens, or 0,
+                               with that of the adapters (exclusive or) */
     uint32_t pos, n_checkpoint, has_logits, has_sampler;
     uint32_t grammar_bytes; /* of the state of a grammar, or 0 */
     float mirostat_mu;

@@ -4,9 +4,9 @@
  *      FAIL_KIND alloc: malloc and its kin; io: the calls that open, map, read and write files
  *      FAIL_AT     the number of the call, from 1 on; 0: none
  *      FAIL_LOG    a file that gets the number of calls when the program ends
- *      FAIL_STEPS  set: no call counts before a signal. SIGUSR1 begins the count again, and lets one
- *                  call fail: the first call after the first signal, the second after the second.
- *                  SIGUSR2 begins the count, and lets none fail
+ *      FAIL_STEPS  set: no call counts before a signal. SIGUSR1 begins the count again, and lets
+ *                  one call fail: the first call after the first signal, the second after the
+ *                  second. SIGUSR2 begins the count, and lets none fail
  *
  * Only calls from the program and from libtuffet count: other libraries are not tested without
  * memory.

@@ -420,8 +420,8 @@ static uint32_t turned_by(const struct tft_kv *kv, uint32_t c)
     return kv->turns.stretch[i].base + place;
 }
 
-/* After slides, a session of n tokens holds the sinks, the tokens that were named, and the newest of
-   all others: of these the oldest are in blocks. */
+/* After slides, a session of n tokens holds the sinks, the tokens that were named, and the newest
+   of all others: of these the oldest are in blocks. */
 static void keys_keep_their_positions(const struct tft_session *s, uint32_t n)
 {
     const struct tft_kv *kv = &s->kv;
@@ -441,7 +441,8 @@ static uint64_t slid(const struct tft_model *m, const char *kv, int threads, uin
 {
     struct tft_session *s =
         session(m, (struct tft_session_opts){
-                       .kv = kv, .capacity = 160, .n_threads = threads, .slide = true, .keep = names});
+                       .kv = kv, .capacity = 160, .n_threads = threads, .slide = true,
+                       .keep = names});
     for (int i = 0; i < 2; i++)
         feed(s, text, N, chunk);
     keys_keep_their_positions(s, 2 * N);

@@ -55,14 +55,17 @@ static const struct policy {
     {"k=1@token,v=3@channel,group=16,retain=fill:32,sinks=3", 1, 80, 0x836827196399b0e1},
     {"k=8@channel,v=16,retain=window:0,clip=centre", 0, 80, 0xe35dcae677600331},
     {"k=16,v=8@channel,retain=log2:2,scales=f8", 0, 80, 0xe31ad541c261ab47},
-    {"tuffet:sinks=0,keep=0,k=3x1/1.5@mixed,v=16x1/1.5,window=20,group=32", 1, 90, 0x1887b08891836c93},
-    {"tuffet:sinks=0,keep=0,k=16x1/1.25@mixed,v=2x1/1,window=20,group=16,scales=f8", 0, 80, 0xc8f4fad6b7da8e05},
+    {"tuffet:sinks=0,keep=0,k=3x1/1.5@mixed,v=16x1/1.5,window=20,group=32",
+     1, 90, 0x1887b08891836c93},
+    {"tuffet:sinks=0,keep=0,k=16x1/1.25@mixed,v=2x1/1,window=20,group=16,scales=f8",
+     0, 80, 0xc8f4fad6b7da8e05},
     {"skvq:k=3,window=17,group=16", 1, 110, 0xaf5a7fba6c9f244a},
     {"skvq:clip=zero,window=33,group=16,prefill=100", 1, 120, 0x5b92dc4372e73490},
     {"kivi:window=24,prefill=70", 0, 110, 0x1c3115371d0167db},
     {"kivi:kr=fill:64,vr=window:48", 0, 330, 0xbb70a97165988fb8},
     {"logquant:kr=log2:21,vr=window:21,group=32,sinks=3", 1, 150, 0x25957e6cbe657fa7},
-    {"tuffet:sinks=0,keep=0,k=2.25@mixed,group=32,kr=window:9,vr=log2:11", 1, 290, 0xe83d784048232716},
+    {"tuffet:sinks=0,keep=0,k=2.25@mixed,group=32,kr=window:9,vr=log2:11",
+     1, 290, 0xe83d784048232716},
     {"k=16,v=8@channel,scales=f8,kr=log2:5,vr=fill:24,prefill=70", 0, 110, 0xb02697d823e57f88},
 };
 enum { N_POLICIES = sizeof policies / sizeof *policies, MOST = 330 };
@@ -651,7 +654,8 @@ static void refused_by_name(void **state)
     refused(m, "kivi:k=3@mixed", TFT_ERR_ARG, "mixed keys");
     refused(m, "kivi:colour=2", TFT_ERR_ARG, "\"colour\"");
     assert_int_equal(tft_kv_bytes(m, "kivi:keep=9", NULL), tft_kv_bytes(m, "kivi", NULL));
-    tft_session_close(session(m, (struct tft_session_opts){.kv = "tuffet:sinks=0,keep=0,k=2@channel"}));
+    struct tft_session_opts o = {.kv = "tuffet:sinks=0,keep=0,k=2@channel"};
+    tft_session_close(session(m, o));
     refused(m, "skvq", TFT_ERR_ARG,
             "m.gguf: not calibrated for this KV cache, but for none: make the file with tuffet "
             "quantize --kv");

@@ -168,7 +168,8 @@ static void prices(void **state)
             for (uint32_t p = 0; p < m.h.end; p += unit) {
                 uint32_t best = 0;
                 double least = INFINITY;
-                for (uint32_t bits = 0; bits <= (s == TFT_KV_K ? 8 : 4); bits += bits == 4 ? 4 : 1) {
+                uint32_t most = s == TFT_KV_K ? 8 : 4;
+                for (uint32_t bits = 0; bits <= most; bits += bits == 4 ? 4 : 1) {
                     double cost = (double)price * unit * bits;
                     uint32_t row = TFT_FISHER_LOSS + (bits < 4 ? bits : 4);
                     for (uint32_t k = p < m.h.pad ? m.h.pad : p; k < p + unit; k++)
@@ -313,8 +314,8 @@ static void errors(void **state)
         assert_true(all[bits] > 0 && fabs(lost[bits] / all[bits] / error[bits] - 1) < 0.25);
 }
 
-/* The keys of a block, turned by any angles, against the decoded ones; turned: with angles. Channels
-   without a code are not written. */
+/* The keys of a block, turned by any angles, against the decoded ones; turned: with angles.
+   Channels without a code are not written. */
 static void keys_are_turned(const struct tft_kernels *kern, const struct block *b,
                             const struct tft_kv_shape *shape, bool turned)
 {

@@ -420,11 +420,12 @@ static void bits_by_channel(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {.kv = "tuffet:sinks=0,keep=0", .n = 330, .rule = SKVQ, .window = 128, .axis = {MIXED, TOKEN},
-         .levels = {{0}, {4}}, .group = 64, .block = 64, .clip = CENTRE, .average = {2}},
-        {.kv = "tuffet:sinks=0,keep=0,k=2.25@mixed,window=17,group=32", .toy = 1, .n = 120, .rule = SKVQ,
-         .window = 17, .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32,
-         .clip = CENTRE, .average = {2.25}},
+        {.kv = "tuffet:sinks=0,keep=0", .n = 330, .rule = SKVQ, .window = 128,
+         .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 64, .block = 64, .clip = CENTRE,
+         .average = {2}},
+        {.kv = "tuffet:sinks=0,keep=0,k=2.25@mixed,window=17,group=32", .toy = 1, .n = 120,
+         .rule = SKVQ, .window = 17, .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32,
+         .block = 32, .clip = CENTRE, .average = {2.25}},
         {.kv = "kivi:k=3.3@mixed,window=32", .toy = 1, .n = 100, .rule = KIVI, .window = 32,
          .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32,
          .average = {3.3}},
@@ -507,12 +508,12 @@ static void bits_by_layer(void **state)
 {
     (void)state;
     static const struct paper cases[] = {
-        {.kv = "tuffet:sinks=0,keep=0,k=3x1/1.5,v=4x1/16,window=20,group=32", .toy = 2, .n = 100, .rule = SKVQ,
-         .window = 20, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {16, 0}}, .group = 32,
-         .block = 32, .clip = CENTRE, .average = {3, 1.5}},
-        {.kv = "tuffet:sinks=0,keep=0,k=16x1/2.25,v=16x1/2,window=20,group=32", .toy = 2, .n = 100, .rule = SKVQ,
-         .window = 20, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {0, 4}}, .group = 32,
-         .block = 32, .clip = CENTRE, .average = {0, 2.25}},
+        {.kv = "tuffet:sinks=0,keep=0,k=3x1/1.5,v=4x1/16,window=20,group=32", .toy = 2, .n = 100,
+         .rule = SKVQ, .window = 20, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {16, 0}},
+         .group = 32, .block = 32, .clip = CENTRE, .average = {3, 1.5}},
+        {.kv = "tuffet:sinks=0,keep=0,k=16x1/2.25,v=16x1/2,window=20,group=32", .toy = 2, .n = 100,
+         .rule = SKVQ, .window = 20, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {0, 4}},
+         .group = 32, .block = 32, .clip = CENTRE, .average = {0, 2.25}},
         {.kv = "kivi:k=1.25x1/16@mixed,v=1x1/3,window=32", .toy = 2, .n = 80, .rule = KIVI,
          .window = 32, .axis = {MIXED, TOKEN}, .levels = {{0, 0}, {2, 8}}, .group = 32,
          .block = 32, .average = {1.25, 0}},
@@ -551,8 +552,8 @@ static void keys_and_values_apart(void **state)
         {.kv = "kivi:kr=fill:50,vr=window:240", .n = 330, .rule = KIVI, .window = 50,
          .apart = true, .v_rule = SKVQ, .v_window = 240, .axis = {CHANNEL, TOKEN},
          .levels = {{4}, {4}}, .group = 32, .block = 32},
-        {.kv = "tuffet:sinks=0,keep=0,k=2.25@mixed,group=32,kr=log2:5,vr=window:0", .toy = 1, .n = 330,
-         .rule = LOGQUANT, .window = 5, .apart = true, .v_rule = SKVQ, .v_window = 0,
+        {.kv = "tuffet:sinks=0,keep=0,k=2.25@mixed,group=32,kr=log2:5,vr=window:0", .toy = 1,
+         .n = 330, .rule = LOGQUANT, .window = 5, .apart = true, .v_rule = SKVQ, .v_window = 0,
          .axis = {MIXED, TOKEN}, .levels = {{0}, {4}}, .group = 32, .block = 32, .clip = CENTRE,
          .average = {2.25}},
     };

@@ -444,7 +444,8 @@ static void in_sessions_that_slide(void **state)
    and 3 or more may still come. */
 static void get_ahead(struct twins *t, size_t n)
 {
-    for (int32_t i = 0; tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->out.first_valid; i++)
+    for (int32_t i = 0;
+         tft_pos(t->plain) < n || t->s->lookup.ahead < 3 || !t->s->out.first_valid; i++)
         both_decode(t, i % 5 + 1);
     same(t, "ahead");
 }

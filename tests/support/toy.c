@@ -194,7 +194,10 @@ bool toy_has_layer_norm(const struct toy *t)
 
 /* Norms are missing, or LayerNorm without a bias. */
 static bool has_no_norms(const struct toy *t) { return toy_is_one(t, " olmo "); }
-static bool has_bare_norms(const struct toy *t) { return toy_is_one(t, " cohere2 command-r olmo "); }
+static bool has_bare_norms(const struct toy *t)
+{
+    return toy_is_one(t, " cohere2 command-r olmo ");
+}
 
 bool toy_has_post_norm(const struct toy *t)
 {
@@ -572,15 +575,16 @@ static void gemma4_tensors(struct writer *w)
 /* Layers that come first and have no experts: in files of mimo2, no key says it. */
 static uint32_t leading(const struct toy *t)
 {
-    return (uint32_t)toy_number_or(t, "leading_dense_block_count", toy_is_one(t, " mimo2 ") ? 1 : 0);
+    double usual = toy_is_one(t, " mimo2 ") ? 1 : 0;
+    return (uint32_t)toy_number_or(t, "leading_dense_block_count", usual);
 }
 
 static void llama_tensors(struct writer *w)
 {
     const struct toy *t = w->t;
     uint32_t d = t->n_embd;
-    bool one =
-             toy_is_one(t, " falcon cohere2 command-r phi2 ") || (toy_is_one(t, " stablelm ") && t->large),
+    bool one = toy_is_one(t, " falcon cohere2 command-r phi2 ") ||
+               (toy_is_one(t, " stablelm ") && t->large),
          bias = toy_is_one(t, " gptneox starcoder2 phi2 "),
          gated = !bias && !toy_is_one(t, " falcon arcee nemotron apertus ");
     const char *ffn_norm = toy_is_one(t, " qwen35 qwen35moe qwen3next seed_oss gpt-oss ")
@@ -726,7 +730,8 @@ static void tensors(struct writer *w)
     else
         llama_tensors(w);
     if (!has_no_norms(t))
-        vector(w, toy_is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
+        vector(w,
+               toy_is_one(t, " lfm2 lfm2moe ") ? "token_embd_norm.weight" : "output_norm.weight", 0,
                t->n_embd, 1);
     if (t->uniform)
         tensor(w, "output.weight", 0, t->type, t->n_vocab, t->n_embd, 0, 0);

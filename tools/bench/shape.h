@@ -36,8 +36,8 @@ bool shape_is_known(const char *name);
 /* Whether the weights have a type of GGUF files: bits are then 8, and the range SHAPE_STATIC. */
 bool shape_has_type(const char *name);
 
-/* The least number of layers of this shape with which a model can be opened: the last of them is the
-   first with attention. */
+/* The least number of layers of this shape with which a model can be opened: the last of them is
+   the first with attention. */
 uint32_t shape_least_layers(const char *name);
 
 /* Writes such a model to a file. TFT_OK without a file if `progress` stopped it. TFT_ERR_ARG:

@@ -139,8 +139,8 @@ int cli_check_model_path(const char *path, bool takes_folders)
 int cli_check_lora_path(const char *path)
 {
     if (is_folder(path) || ends(path, ".safetensors"))
-        return cli_fail("--lora: %s: cannot be read: tuffet import FOLDER --base MODEL -o FILE.gguf "
-                        "makes a file of an adapter's folder",
+        return cli_fail("--lora: %s: cannot be read: tuffet import FOLDER --base MODEL -o "
+                        "FILE.gguf makes a file of an adapter's folder",
                         path);
     return CLI_OK;
 }

@@ -50,8 +50,8 @@ const struct cli_option cli_model_option_list[] = {
      "keep at most SIZE bytes of experts in memory, and read the others from MODEL, a file of pack "
      "or quantize, when they are needed (default all, or as many as there is memory for)"},
     {0, "preload", CLI_FLAG, &cli_model_options.preload, NULL,
-     "read all of MODEL at the start, with progress: from a slow disk the first tokens then come at "
-     "once"},
+     "read all of MODEL at the start, with progress: from a slow disk the first tokens then come "
+     "at once"},
     {0, "mlock", CLI_FLAG, &cli_model_options.lock, NULL,
      "keep MODEL in memory: the system neither swaps it out nor drops it for other files"},
     KEY_OPTION,

@@ -34,7 +34,8 @@ static char *part_of(const char *path, unsigned i, unsigned all)
     return part;
 }
 
-/* Reads a file, which the system then keeps in memory while there is room. before: of `all` files */
+/* Reads a file, which the system then keeps in memory while there is room. before: of `all` files
+ */
 static int read_file(struct cli_progress *p, const char *path, unsigned before, unsigned all)
 {
     FILE *f = fopen(path, "rb");

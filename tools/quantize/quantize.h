@@ -117,8 +117,8 @@
  *   blocks/                   plain GGUF files (--gguf)
  *     blocks.h, fit.h         floats to blocks of ggml's types
  *     mix.h                   the type of each tensor
- *   quantize.h                quantize(): measure, round and write (quantize.c); which models can be
- *                             (fits.c); and quantize_to_blocks() of plain GGUF files (to_blocks.c)
+ *   quantize.h                quantize(): measure, round and write (quantize.c); which models can
+ *                             be (fits.c); quantize_to_blocks() for plain files (to_blocks.c)
  *   job/                      the steps of a run, each with its options
  *     job.h                   options, callbacks and the error, which all steps share
  *     open.h                  the float model, of a file or a folder

@@ -1,5 +1,5 @@
-/* Gated delta nets (models/delta_net.h): each head of keys, with the heads of values that it serves,
-   through all tokens, one after the other. */
+/* Gated delta nets (models/delta_net.h): each head of keys, with the heads of values that it
+   serves, through all tokens, one after the other. */
 #include "base/exp_log.h"
 #include "conv.h"
 

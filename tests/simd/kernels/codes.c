@@ -500,7 +500,8 @@ static void mix_widths(struct check *c)
 
 /* ------------------------------------------------------------------------------------ turn_keys */
 
-/* Random arguments, all but the result. empty: quads without a code; n: quads of 1 to 4 and 8 bits */
+/* Random arguments, all but the result. empty: quads without a code; n: quads of 1 to 4 and
+   8 bits */
 static struct tft_turn_keys random_turn(struct check *c, size_t empty, const size_t n[5],
                                         bool turned)
 {

@@ -82,7 +82,7 @@ static void relu2_mul(struct check *c)
     product(c, ref->relu2_mul, now->relu2_mul, judge_relu2, false);
 }
 
-/* *scale: that of its error. Where the tail decays, the rounding error of u is multiplied by |u|. */
+/* *scale: that of its error. Where the tail decays, the rounding error of u is times |u|. */
 static double gelu_exact(double a, double *scale)
 {
     double u = sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);

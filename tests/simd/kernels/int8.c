@@ -51,8 +51,8 @@ static void one_shape(struct check *c, size_t M, size_t N, size_t cols, size_t b
     check_free();
 }
 
-/* Times a shape. x and w are random, because multipliers may be faster on zeros. `each`: tokens have
-   scales of their own, as in attention. */
+/* Times a shape. x and w are random, because multipliers may be faster on zeros. `each`: tokens
+   have scales of their own, as in attention. */
 static void bench(struct check *c, size_t M, size_t N, size_t K, bool each)
 {
     const struct tft_kernels *ref = c->ref, *now = c->now;

@@ -23,7 +23,8 @@ static void test_ranges(void **state)
     static const unsigned bits[] = {8, 4, 3};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct shape_opts o = {.name = "smollm2-135m", .bits = bits[i], .range = asked[i], .progress = go_on};
+        struct shape_opts o = {
+            .name = "smollm2-135m", .bits = bits[i], .range = asked[i], .progress = go_on};
         const char *path = in_folder("shape.gguf");
         struct tft_session_opts so = {.size = sizeof so, .capacity = 8};
         struct tft_model *m;

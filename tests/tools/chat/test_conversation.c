@@ -183,8 +183,8 @@ static void a_conversation_that_is_undone_is_empty(void **state)
 /* ---- tools */
 
 #define WITH_CALLS                                                                                 \
-    "{% for t in tools or [] %}{{ t.name }}{% endfor %}{% for m in messages %}{{ '<|' + m.role + "   \
-    "'|>\n' + m.content }}{% for c in m.tool_calls %}{{ '<tool_call>' + c.function.name }}"         \
+    "{% for t in tools or [] %}{{ t.name }}{% endfor %}{% for m in messages %}{{ '<|' + m.role + " \
+    "'|>\n' + m.content }}{% for c in m.tool_calls %}{{ '<tool_call>' + c.function.name }}"        \
     "{% endfor %}"                                                                                 \
     "{{ '\n' }}{% endfor %}{{ '<|assistant|>\n' }}"
 

@@ -174,7 +174,8 @@ static void open_answers(void **state)
 {
     (void)state;
     struct tft_model *m = toy_vocab("llama");
-    struct template_message x[2] = {conversation[1], {.role = TEMPLATE_ASSISTANT, .text = words("Well ")}};
+    struct template_message x[2] = {conversation[1],
+                                    {.role = TEMPLATE_ASSISTANT, .text = words("Well ")}};
     renders(template_named("llama2"), m, x, 2, false, "[INST] Hello [/INST] Well ");
     renders(template_named("llama3"), m, x, 2, false,
             "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|><|start_header_id|>"

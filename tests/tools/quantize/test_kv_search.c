@@ -284,9 +284,10 @@ static void what_is_measured(void **state)
     double whole = 0, alone = 0;
     for (uint32_t w = 0; w < WINDOWS; w++)
         if (w != 4) { /* five windows have fewer tokens than it would take */
-            whole += divergence(m, "tuffet:window=0,sinks=0,keep=0,group=16,k=2,v=16", w) / (WINDOW / 2) / 5;
-            alone += divergence(m, "tuffet:window=0,sinks=0,keep=0,group=16,k=16,v=16x1/1x1/16", w) /
-                     (WINDOW / 2) / 5;
+            const char *two = "tuffet:window=0,sinks=0,keep=0,group=16,k=2,v=16",
+                       *one = "tuffet:window=0,sinks=0,keep=0,group=16,k=16,v=16x1/1x1/16";
+            whole += divergence(m, two, w) / (WINDOW / 2) / 5;
+            alone += divergence(m, one, w) / (WINDOW / 2) / 5;
         }
     assert_true(fabs(r.uniform.divergence - uniform) < 1e-6 * uniform + 1e-9);
     assert_true(r.side[0].bits[3] == 2 && r.side[1].alone == 1);
@@ -340,7 +341,8 @@ static size_t deep_bytes(const struct tft_model *m, const char *kv)
     assert_int_equal(tft_kv_parse(&p, kv, NULL), TFT_OK);
     size_t n = p.k.window, group = p.group,
            kept = p.k.retain == TFT_KV_WINDOW ? n + group : p.k.retain == TFT_KV_LOG2 ? 3 * n : n,
-           slots = (p.sinks + p.keep + kept + group - 1 + 15) / 16 * 16, row = 2 * LAYERS * WIDTH / 2 * 2;
+           slots = (p.sinks + p.keep + kept + group - 1 + 15) / 16 * 16,
+           row = 2 * LAYERS * WIDTH / 2 * 2;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
     size_t all = slots * row + DEPTH / group * tft_kv_block_bytes(&shape, &p);
     return (all + DEPTH - 1) / DEPTH;

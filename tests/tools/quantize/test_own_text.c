@@ -123,7 +123,8 @@ static void texts_without_a_template(void **state)
         for (size_t i = 0; i < t.n; i++) {
             int32_t words[64];
             size_t n;
-            assert_int_equal(tft_tokenize(m, PROSE, strcspn(PROSE, "\n"), 0, words, 64, &n), TFT_OK);
+            size_t line = strcspn(PROSE, "\n");
+            assert_int_equal(tft_tokenize(m, PROSE, line, 0, words, 64, &n), TFT_OK);
             assert_true(t.ids[begin_of(&t, i)] != tft_token_bos(m));
             begun += memcmp(t.ids + begin_of(&t, i), words, 4 * sizeof *words) == 0;
         }

@@ -1,5 +1,5 @@
-/* Which inputs need ranges by token: in models of which one token is an outlier each time it comes, and
-   in models without one. */
+/* Which inputs need ranges by token: in models of which one token is an outlier each time it comes,
+   and in models without one. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 

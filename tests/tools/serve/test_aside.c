@@ -1,4 +1,4 @@
-/* Long work of handlers beside the loop: tools/serve/aside.c. This thread is that of the clients. */
+/* Long work of handlers beside the loop: tools/serve/aside.c. This thread is the clients'. */
 #include "test.h"
 
 #include <pthread.h>
