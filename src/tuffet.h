@@ -300,10 +300,12 @@ struct tft_model_info {
                      logits nor sessions. See tft_embedder_open. */
     const char *kv; /* the cache that tft_session_opts.kv NULL stands for, "" of an encoder; owned
                        by the model */
+    const char *file_type; /* number type of the file as other programs name it, "Q4_K_M": by
+                              general.file_type, or else the type with most bytes; a constant */
 };
 
 /* Fills the struct as far as info->size goes. If only the vocabulary is open, the dimensions other
-   than n_vocab and n_ctx are 0; arch, pooling and encoder are known. n_ctx is then the number of
+   than n_vocab and n_ctx are 0; arch, pooling, encoder and file_type are known. n_ctx is then the number of
    the file, or 0, and does not leave out a prefix. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "grammar/grammar.h"
+#include "model/file_type.h"
 
 static bool has_classifier(const struct tft_model *m)
 {
@@ -91,6 +92,7 @@ void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)
         .add_eos = m->tokenizer && tft_tokenizer_adds_eos(m->tokenizer),
         .encoder = m->encoder,
         .kv = m->encoder ? "" : tft_model_kv(m),
+        .file_type = tft_file_type(&m->source),
     };
     tft_options_give(info, &all, sizeof all);
 }

@@ -40,6 +40,24 @@ class Ollama(Case):
             self.assertEqual(shown["model_info"]["llama.context_length"], 2000)
             self.assertEqual(shown["capabilities"], ["completion", "tools"])
 
+    def test_quantization_level(self):
+        """general.file_type, or the type of most bytes: also of models that are not open."""
+        mixed = self.path("mixed.gguf")
+        toy = self.toy(wide=1, template=ZEPHYR)
+        self.tuffet("quantize", toy, "--gguf", "q4_k_m", "-o", mixed, "--rounding", "nearest",
+                    "--calib", self.write("text", b"hello world. " * 400), "-t1",
+                    "--calib-tokens", "64", "--calib-window", "64", "--json")
+        packed = self.path("packed.gguf")
+        self.tuffet("pack", self.toy(type="q8_0"), "-o", packed)
+        levels = {self.toy(): "F32", self.toy(type="q8_0"): "Q8_0", mixed: "Q4_K_M",
+                  packed: "Q8_0", self.w8a8(): "I8"}
+        with Server(*(f"m{i}={path}" for i, path in enumerate(levels))) as s:
+            found = {m["name"]: m["details"]["quantization_level"]
+                     for m in s.ask("/api/tags")[2]["models"]}
+        self.assertEqual(list(found.values()), list(levels.values()))
+        with Server(mixed) as s:
+            self.assertEqual(s.answer("/api/show")["details"]["quantization_level"], "Q4_K_M")
+
     def test_digests_tell_files_apart(self):
         seen = set()
         for settings in {}, {}, {"ctx": 1000}, {"template": ZEPHYR + " "}:

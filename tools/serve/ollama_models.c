@@ -16,15 +16,13 @@ json_t *ollama_date(int64_t since_1970)
     return json_string(text);
 }
 
-static const char *const weights[] = {"", "F32", "F16", "BF16", "I8", "PACKED"};
-
 static json_t *details(const struct served *s)
 {
     double n = (double)s->info.n_params / 1e6; /* 0: it has never been open */
     return json_pack("{s:s, s:s, s:s, s:[s], s:o, s:s}", "parent_model", "", "format", "gguf",
                      "family", s->arch, "families", s->arch, "parameter_size",
                      n > 0 ? json_sprintf("%.1fM", n) : json_string(""), "quantization_level",
-                     weights[s->info.weights]);
+                     s->info.file_type);
 }
 
 void ollama_version(struct exchange *x)

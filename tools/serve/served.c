@@ -191,6 +191,7 @@ struct served *served_new(char *id, char *path, const struct setup_own *own)
     s->id = id;
     s->path = path;
     s->keep = SERVED_FOREVER;
+    s->info.file_type = "";
     if (!own || take_own(s, own))
         return s;
     cli_fail("out of memory");

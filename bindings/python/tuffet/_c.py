@@ -54,7 +54,7 @@ class tft_model_info(Structure):
                 ("weights", c_int), ("n_prefix", c_uint32), ("prefix_bos", c_bool),
                 ("state_bytes", c_uint64), ("n_expert", c_uint32), ("n_expert_used", c_uint32),
                 ("n_device", c_uint32), ("pooling", c_int), ("add_eos", c_bool),
-                ("encoder", c_bool), ("kv", c_char_p)]
+                ("encoder", c_bool), ("kv", c_char_p), ("file_type", c_char_p)]
 
 
 class tft_span(Structure):

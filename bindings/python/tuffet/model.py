@@ -106,6 +106,7 @@ class Info:
     add_eos: bool
     encoder: bool
     kv: str  # the cache of a session without another
+    file_type: str  # number type of the file, "Q4_K_M"
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Model(Handle):
         fields = {name: getattr(raw, name) for name, *_ in raw._fields_ if name != "size"}
         fields.update(arch=raw.arch.decode(), name=raw.name.decode("utf-8", "replace"),
                       weights=_WEIGHTS[raw.weights], pooling=_POOLING[raw.pooling],
-                      kv=raw.kv.decode())
+                      kv=raw.kv.decode(), file_type=raw.file_type.decode())
         return Info(**fields)
 
     @property

@@ -79,6 +79,7 @@ pub struct tft_model_info {
     pub add_eos: bool,
     pub encoder: bool,
     pub kv: *const c_char,
+    pub file_type: *const c_char,
 }
 
 #[repr(C)]

@@ -48,7 +48,7 @@ fn structs_are_those_of_the_header() {
         experts_bytes predictor });
     check!(t, tft_model_info { size arch name n_params weight_bytes matmul_macs kv_width n_vocab
         n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff weights n_prefix prefix_bos state_bytes
-        n_expert n_expert_used n_device pooling add_eos encoder kv });
+        n_expert n_expert_used n_device pooling add_eos encoder kv file_type });
     check!(t, tft_text { started held bytes reserved });
     check!(t, tft_session_opts { size allocator capacity n_batch n_logits n_threads slide kv keep
         keep_user prefix progress progress_user checkpoints n_hidden no_logits
