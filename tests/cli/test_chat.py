@@ -240,7 +240,10 @@ class Chat(Case):
             self.assertRegex(self.fails("chat", toy, stdin=f"/file {path}\n".encode()), says)
         self.assertIn("none", self.fails("chat", toy, stdin=b"/file none\n"))
         self.assertIn("needs the name", self.fails("chat", toy, stdin=b"/file\n"))
-        self.assertIn("more than", self.fails("chat", toy, stdin=b"/file /dev/zero\n"))
+        os.mkfifo(self.path("pipe"))  # to which nobody writes
+        for path in (self.path("pipe"), "/dev/zero"):
+            self.assertIn(f"{path}: is a pipe or a device",
+                          self.fails("chat", toy, stdin=f"/file {path}\n".encode()))
 
     def test_another_model(self):
         """The other model gets the messages, as from a saved conversation."""

@@ -1,12 +1,28 @@
 #include "attached.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
+
 enum { MOST = 4 << 20 }; /* bytes: more tokens than any context */
+
+/* Which end when others say so: opening a FIFO waits for somebody who writes. */
+static bool is_special(const char *path)
+{
+    struct tft_map map = {0};
+    int os = tft_port_map(&map, path);
+    tft_port_unmap(&map);
+    return os == EINVAL;
+}
 
 static bool read_file(const char *path, struct cli_text *t)
 {
+    if (is_special(path)) {
+        cli_fail("%s: is a pipe or a device: name a file", path);
+        return false;
+    }
     t->p = cli_read_most(path, MOST, &t->n);
     if (t->p && !t->n)
         cli_fail("%s: the file is empty", path);
