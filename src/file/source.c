@@ -90,7 +90,8 @@ enum tft_status tft_source_index(struct tft_source *s, struct tft_error *err)
     sort(tensors(s), s->tensor_by_name, s->n_tensor);
     i = first_duplicate(tensors(s), s->tensor_by_name, s->n_tensor);
     if (i < s->n_tensor)
-        return tft_fail_at(err, TFT_ERR_FORMAT, s->name, s->tensor[i].offset,
+        return tft_fail_at(err, TFT_ERR_FORMAT, tft_source_file(s, s->tensor[i].data),
+                           s->tensor[i].offset,
                            "the tensor \"%.*s\" occurs twice", TFT_STR_ARG(s->tensor[i].name));
     return TFT_OK;
 }
@@ -156,6 +157,13 @@ uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p)
 {
     const struct tft_map *map = map_of(s, p);
     return (uint64_t)((uintptr_t)p - (uintptr_t)(map ? map->data : s->data));
+}
+
+const char *tft_source_file(const struct tft_source *s, const unsigned char *p)
+{
+    const struct tft_map *map = map_of(s, p);
+    bool first = !s->n_more || map == &s->map[0];
+    return first ? s->name : s->more_name + (size_t)(map - s->more) * s->more_room;
 }
 
 uint64_t tft_source_bytes(const struct tft_source *s)

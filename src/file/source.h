@@ -42,6 +42,8 @@ struct tft_source {
     struct tft_map map[2];                   /* mapped files: the model, a llama2.c tokenizer */
     struct tft_map *more;                    /* [n_more] the later parts of a split model */
     size_t n_more;
+    const char *more_name; /* their paths, each in more_room bytes */
+    size_t more_room;
     const struct tft_allocator *allocator;
     void *owned; /* one allocation for the arrays above */
     size_t owned_size;
@@ -52,6 +54,9 @@ void tft_source_close(struct tft_source *s);
 
 /* The position of p in the file that it points into, the model's or one of its parts. */
 uint64_t tft_source_offset(const struct tft_source *s, const unsigned char *p);
+
+/* The path of that file, for messages. */
+const char *tft_source_file(const struct tft_source *s, const unsigned char *p);
 
 /* Bytes of all files of the model. */
 uint64_t tft_source_bytes(const struct tft_source *s);

@@ -108,7 +108,10 @@ static enum tft_status merge(struct tft_source *s, struct join *j)
                              .data = first->data,
                              .size = first->size};
     struct tft_map *more = tft_alloc(j->allocator, (j->n - 1) * sizeof *more);
-    if (!more || !tft_source_reserve(&all, n_value, n_tensor, 0, j->err)) {
+    size_t room = strlen(j->name) + 1; /* of all names */
+    char *names =
+        more ? tft_source_reserve(&all, n_value, n_tensor, (j->n - 1) * room, j->err) : NULL;
+    if (!names) {
         tft_free(j->allocator, more, (j->n - 1) * sizeof *more);
         return tft_fail(j->err, TFT_ERR_NOMEM, "%s: out of memory", first->name);
     }
@@ -120,11 +123,15 @@ static enum tft_status merge(struct tft_source *s, struct join *j)
         struct tft_source *p = &j->part[i];
         memcpy(all.tensor + n_tensor, p->tensor, p->n_tensor * sizeof *p->tensor);
         n_tensor += p->n_tensor;
+        if (i)
+            memcpy(names + (i - 1) * room, p->name, room);
         *(i ? &more[i - 1] : &all.map[0]) = p->map[0];
         p->map[0] = (struct tft_map){0};
     }
     all.more = more;
     all.n_more = j->n - 1;
+    all.more_name = names;
+    all.more_room = room;
     *s = all;
     return tft_source_index(s, j->err);
 }

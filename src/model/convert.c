@@ -117,7 +117,7 @@ enum tft_status tft_convert(const struct tft_kernels *kern, const struct tft_sou
         tft_port_team(opts->n_threads ? opts->n_threads : tft_port_cpus(), convert_share, &job);
     for (size_t i = 0; i < TFT_PORT_THREADS; i++)
         if (bad[i].tensor)
-            return tft_fail_at(err, TFT_ERR_FORMAT, s->name,
+            return tft_fail_at(err, TFT_ERR_FORMAT, tft_source_file(s, bad[i].tensor->data),
                                tft_source_offset(s, bad[i].tensor->data) + bad[i].at,
                                "the tensor %.*s has a scale of NaN or infinity",
                                TFT_STR_ARG(bad[i].tensor->name));

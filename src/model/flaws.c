@@ -79,7 +79,8 @@ enum tft_status tft_flaws_refuse(const struct tft_model *m, int threads, struct 
     if (!least.why)
         return TFT_OK;
     const struct tft_tensor *t = matrix(m, least.matrix).tensor;
-    return tft_fail_at(err, TFT_ERR_FORMAT, m->source.name, (uint64_t)(t->data - m->source.data),
+    return tft_fail_at(err, TFT_ERR_FORMAT, tft_source_file(&m->source, t->data),
+                       tft_source_offset(&m->source, t->data),
                        "row %zu of the tensor %.*s %s: the file is damaged, quantize it again",
                        least.row, TFT_STR_ARG(t->name), least.why);
 }

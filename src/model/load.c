@@ -337,8 +337,8 @@ static const struct tft_tensor *find(struct tft_load *ld, const char *name, cons
         return NULL;
     }
     if (memcmp(t->ne, ne, sizeof t->ne) != 0) {
-        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, ld->s->name, t->offset,
-                                 "the tensor %s is %s and should be %s", name,
+        ld->status = tft_fail_at(ld->err, TFT_ERR_FORMAT, tft_source_file(ld->s, t->data),
+                                 t->offset, "the tensor %s is %s and should be %s", name,
                                  shape_text(is, t->ne), shape_text(should, ne));
         return NULL;
     }
@@ -349,9 +349,9 @@ static const struct tft_tensor *find(struct tft_load *ld, const char *name, cons
 
 static void wrong_type(struct tft_load *ld, const struct tft_tensor *t, const char *wanted)
 {
-    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
-                             "the tensor %.*s has type %s and should have %s", TFT_STR_ARG(t->name),
-                             tft_dtype_info(t->type)->name, wanted);
+    ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, tft_source_file(ld->s, t->data),
+                             t->offset, "the tensor %.*s has type %s and should have %s",
+                             TFT_STR_ARG(t->name), tft_dtype_info(t->type)->name, wanted);
 }
 
 uint32_t tft_load_kv_layer(struct tft_load *ld, struct tft_kv_heads heads)
@@ -941,7 +941,8 @@ void tft_load_check_all_used(struct tft_load *ld)
     for (size_t i = 0; i < ld->s->n_tensor && ld->status == TFT_OK; i++)
         if (!ld->used[i] && !is_beyond(ld, &ld->s->tensor[i])) {
             const struct tft_tensor *t = &ld->s->tensor[i];
-            ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, ld->s->name, t->offset,
+            ld->status = tft_fail_at(ld->err, TFT_ERR_UNSUPPORTED, tft_source_file(ld->s, t->data),
+                                     t->offset,
                                      "the tensor %.*s is unknown to the architecture %s",
                                      (int)t->name.n, t->name.p, ld->m->arch->name);
         }

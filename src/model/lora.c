@@ -131,8 +131,8 @@ static void targets(struct tft_lora *lora)
 
 static enum tft_status wrong(const struct opening *o, const struct tft_tensor *t, const char *why)
 {
-    return tft_fail_at(o->err, TFT_ERR_UNSUPPORTED, o->s.name, t->offset, "the tensor %.*s %s",
-                       TFT_STR_ARG(t->name), why);
+    return tft_fail_at(o->err, TFT_ERR_UNSUPPORTED, tft_source_file(&o->s, t->data), t->offset,
+                       "the tensor %.*s %s", TFT_STR_ARG(t->name), why);
 }
 
 /* to: NULL, or gets the numbers. */
@@ -141,7 +141,7 @@ static enum tft_status read_matrix(const struct opening *o, const struct tft_ten
 {
     const struct tft_dtype_info *type = tft_dtype_info(t->type);
     if (t->ne[0] != cols || t->ne[1] != rows || t->ne[2] != 1 || t->ne[3] != 1)
-        return tft_fail_at(o->err, TFT_ERR_FORMAT, o->s.name, t->offset,
+        return tft_fail_at(o->err, TFT_ERR_FORMAT, tft_source_file(&o->s, t->data), t->offset,
                            "the tensor %.*s is [%llu, %llu], and the model needs [%llu, %llu]",
                            TFT_STR_ARG(t->name), (unsigned long long)t->ne[1],
                            (unsigned long long)t->ne[0], (unsigned long long)rows,

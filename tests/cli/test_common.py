@@ -197,6 +197,27 @@ class Common(Case):
         self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
                                                                "no such text"))
 
+    def test_a_tensor_of_a_later_part(self):
+        """The message names the file that has it, whichever part the command names."""
+        def number(key, n):
+            return struct.pack("<Q", len(key)) + key.encode() + struct.pack("<II", 4, n)
+        def place(i):
+            return number("split.no", i) + number("split.count", 2)
+        with open(self.toy(), "rb") as f:
+            toy = f.read()
+        more = place(0) + b"".join(number(f"general.filler{i}", 0) for i in range(7))
+        more += number("general." + "x" * (-len(more + number("general.", 0)) % 32), 0)
+        (n,) = struct.unpack_from("<Q", toy, 16)
+        first = self.write("m-00001-of-00002.gguf",
+                           toy[:16] + struct.pack("<Q", n + 10) + more + toy[24:])
+        second = (b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + place(1) + struct.pack("<Q", 6) +
+                  b"beyond" + struct.pack("<IQIQ", 1, 4, 0, 0))
+        at = len(second) - 24 - 6 - 8
+        second = self.write("m-00002-of-00002.gguf", second + bytes(-len(second) % 32 + 32))
+        for path in first, second:
+            self.assertIn(f"{second}: byte {at}: the tensor beyond is unknown to the architecture "
+                          "llama", self.fails("run", path, "-p", "hello"))
+
     def test_files_that_are_no_model_of_text(self):
         def file(**values):
             head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(values))

@@ -49,7 +49,8 @@ enum tft_status merge_check(const struct merge *g, uint64_t *bytes, struct tft_e
         if (adapted && !is_float(t->type))
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
                             "%s: the tensor %.*s is %s: adapters are merged with the float model",
-                            s->name, TFT_STR_ARG(t->name), tft_dtype_name(t->type));
+                            tft_source_file(s, t->data), TFT_STR_ARG(t->name),
+                            tft_dtype_name(t->type));
         *bytes += adapted ? t->ne[0] * t->ne[1] * sizeof(float) : t->bytes;
     }
     return TFT_OK;
@@ -122,7 +123,7 @@ static enum tft_status put_merged(struct writing *z, const struct tft_tensor *t,
         if (!is_finite(z->row, cols))
             return tft_fail(err, TFT_ERR_UNSUPPORTED,
                             "%s: the tensor %.*s has NaN or infinity with the adapters",
-                            z->g->m->source.name, TFT_STR_ARG(t->name));
+                            tft_source_file(&z->g->m->source, t->data), TFT_STR_ARG(t->name));
         tft_gguf_put_data(z->w, z->row, cols * sizeof *z->row);
     }
     return TFT_OK;

@@ -86,7 +86,8 @@ static void fail_number(struct plain *c, const struct piece *p)
         tft_fail(c->err, TFT_ERR_UNSUPPORTED,
                  "%s: the tensor %.*s has NaN, an infinity, or a number beyond %g, which %s "
                  "cannot hold",
-                 c->s->name, TFT_STR_ARG(p->t->name), (double)p->limit, tft_dtype_name(p->type));
+                 tft_source_file(c->s, p->t->data), TFT_STR_ARG(p->t->name), (double)p->limit,
+                 tft_dtype_name(p->type));
 }
 
 static void progress(struct plain *c, uint64_t bytes)
