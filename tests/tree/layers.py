@@ -40,7 +40,7 @@ doors = {
     "tools/import": {"import.h"},
     "tools/quantize": {"tuffet_quantize.h", "inside.h"},
     "tools/cli": {"cli.h", "clock.h", "config.h", "form.h", "inputs.h", "power.h", "system.h",
-                  "template.h", "verbose.h"},
+                  "system_posix.h", "template.h", "verbose.h"},
     "tools/chat": {"calls.h", "conversation.h", "display.h", "input.h", "process.h", "slash.h",
                    "terminal.h"},
     "tools/serve": {"batch.h", "catalog.h", "fields.h", "pool.h", "server.h", "shared_options.h"},

@@ -1,6 +1,6 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700 /* nice */
-#include "system.h"
+#include "system_posix.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,11 +43,7 @@ bool system_find_file(const char *path, struct system_file *out)
     struct stat st;
     if (stat(path, &st) != 0)
         return false;
-    *out = (struct system_file){.device = (uint64_t)st.st_dev,
-                                .number = (uint64_t)st.st_ino,
-                                .size = (uint64_t)st.st_size,
-                                .seconds = (int64_t)st.st_mtim.tv_sec,
-                                .ns = (int64_t)st.st_mtim.tv_nsec};
+    *out = system_file_of(&st);
     return true;
 }
 

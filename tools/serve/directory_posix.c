@@ -6,8 +6,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "tools/cli/system_posix.h"
 
 struct directory {
     int fd, lock; /* lock: -1: none */
@@ -72,11 +73,7 @@ bool directory_find(const struct directory *d, const char *name, struct system_f
     struct stat st;
     if (fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
         return false;
-    *out = (struct system_file){.device = (uint64_t)st.st_dev,
-                                .number = (uint64_t)st.st_ino,
-                                .size = (uint64_t)st.st_size,
-                                .seconds = (int64_t)st.st_mtim.tv_sec,
-                                .ns = (int64_t)st.st_mtim.tv_nsec};
+    *out = system_file_of(&st);
     return true;
 }
 

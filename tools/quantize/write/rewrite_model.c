@@ -56,27 +56,17 @@ static size_t new_tensors(const struct tft_model *m, const struct rewrite *r)
     return (size_t)row_tensors(m) * r->n_named + (adds_tables(m, r) ? TFT_KV_SIDES : 0);
 }
 
-/* An element for each tensor; the new tensors have no codes. */
-static void put_codes(struct tft_gguf_writer *w, const struct tft_value *v, size_t n_new)
+/* An array with an element for each tensor, codes or nats: 0 for new tensors. */
+static void put_longer(struct tft_gguf_writer *w, const char *key, enum tft_value_type type,
+                       const struct tft_value *v, size_t n_new)
 {
-    uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32,
-                                           (size_t)v->n + n_new);
+    uint64_t at = tft_gguf_put_array_later(w, key, type, (size_t)v->n + n_new);
     for (uint64_t i = 0; i < v->n; i++) {
-        int64_t code = 0;
-        tft_value_int(v, i, &code);
-        tft_gguf_fill_array(w, at + 4 * i, TFT_VALUE_I32, &(int32_t){(int32_t)code}, 1);
-    }
-}
-
-/* The losses that the search expects, an element for each tensor; new tensors have none. */
-static void put_nats(struct tft_gguf_writer *w, const struct tft_value *v, size_t n_new)
-{
-    uint64_t at = tft_gguf_put_array_later(w, TFT_KEY_WEIGHT_NATS, TFT_VALUE_F32,
-                                           (size_t)v->n + n_new);
-    for (uint64_t i = 0; i < v->n; i++) {
-        double nats = 0;
-        tft_value_real(v, i, &nats);
-        tft_gguf_fill_array(w, at + 4 * i, TFT_VALUE_F32, &(float){(float)nats}, 1);
+        double x = 0;
+        tft_value_real(v, i, &x);
+        const void *one = type == TFT_VALUE_I32 ? (const void *)&(int32_t){(int32_t)x}
+                                                : (const void *)&(float){(float)x};
+        tft_gguf_fill_array(w, at + 4 * i, type, one, 1);
     }
 }
 
@@ -101,9 +91,9 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
         if (tft_str_is(v->key, TFT_CHECKSUM_KEY))
             tft_gguf_put_checksum(w, TFT_CHECKSUM_KEY);
         else if (new_tensors(m, r) && tft_str_is(v->key, TFT_KEY_WEIGHT_CODES))
-            put_codes(w, v, new_tensors(m, r));
+            put_longer(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, v, new_tensors(m, r));
         else if (new_tensors(m, r) && tft_str_is(v->key, TFT_KEY_WEIGHT_NATS))
-            put_nats(w, v, new_tensors(m, r));
+            put_longer(w, TFT_KEY_WEIGHT_NATS, TFT_VALUE_F32, v, new_tensors(m, r));
         else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
             tft_gguf_put_value(w, v);
     }
