@@ -1174,7 +1174,8 @@ TFT_API enum tft_status tft_grammar_copy(struct tft_grammar_state *to,
                                          const struct tft_grammar_state *from);
 
 /* Return whether the token may come next, and whether the text may end here. A token that ends
-   generation may come where the text may end; a number that is not a token never may. */
+   generation may come where the text may end; a number that is not a token never may. Where
+   tft_grammar_accept then finds too many ways to read the text, the token still may come. */
 TFT_API bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id);
 TFT_API bool tft_grammar_can_end(const struct tft_grammar_state *s);
 

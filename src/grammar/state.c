@@ -92,6 +92,10 @@ bool tft_grammar_allows(struct tft_grammar_state *s, int32_t id)
         return false;
     advance(s, id, &start);
     tft_place_drop(s, stacks);
+    if (s->status == TFT_ERR_UNSUPPORTED) { /* the mask needs the readings of one configuration */
+        s->status = TFT_OK;
+        return tft_grammar_mask(s) && s->mask[id / 32] >> id % 32 & 1;
+    }
     return s->set.n > start && !s->status;
 }
 

@@ -332,6 +332,33 @@ static void many_readings(void **state)
     }
 }
 
+/* After "a" there are 6,000 readings, 1,500 of each of four rules: too many to go on, but "a" may
+   come, and the question does not forbid "b". */
+static void many_readings_of_a_token(void **state)
+{
+    static char text[400000];
+    struct tft_grammar *g;
+    size_t used = (size_t)sprintf(text, "root ::= q0 | q1 | q2 | q3 | \"b\"");
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        used += (size_t)sprintf(text + used, "\nq%d ::= \"a\" m%d\nm%d ::= r%d", i, i, i, i);
+        for (int k = 1; k < 1500; k++)
+            used += (size_t)sprintf(text + used, " | r%d", 4 * k + i);
+    }
+    for (int i = 0; i < 6000; i++)
+        used += (size_t)sprintf(text + used, "\nr%d ::= \"t%d(\" \"x\"* \")\"", i, i);
+    assert_true(used < sizeof text);
+    struct tft_grammar_state *s = begin(&g, TFT_GBNF, text), *other;
+    assert_int_equal(tft_grammar_begin(&other, g, NULL), TFT_OK);
+    assert_true(tft_grammar_allows(s, byte_token('a')) && tft_grammar_allows(s, byte_token('b')));
+    assert_int_equal(tft_grammar_accept(s, byte_token('b')), TFT_OK);
+    assert_true(tft_grammar_can_end(s));
+    assert_int_equal(tft_grammar_accept(other, byte_token('a')), TFT_ERR_UNSUPPORTED);
+    assert_false(tft_grammar_allows(other, byte_token('b')));
+    tft_grammar_end(other);
+    end(g, s);
+}
+
 static void special_tokens_come_where_they_are_named(void **state)
 {
     struct tft_grammar *g;
@@ -693,6 +720,7 @@ int main(void)
         cmocka_unit_test(masks_are_what_bytes_allow),
         cmocka_unit_test(dead_ends_are_removed),
         cmocka_unit_test(many_readings),
+        cmocka_unit_test(many_readings_of_a_token),
         cmocka_unit_test(special_tokens_come_where_they_are_named),
         cmocka_unit_test(forced_text_is_tokens_of_its_own),
         cmocka_unit_test(forced_text_without_tokens),
