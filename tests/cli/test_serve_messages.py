@@ -109,6 +109,37 @@ class Messages(Case):
             self.assertNotIn("chat_template_tool_use", hermes.ask("/props")[2])
             self.assertIn("tools", s.answer("/api/show")["capabilities"])
 
+    def test_a_call_that_is_cut(self):
+        """The beginning of its mark is no content, and its arguments end anywhere."""
+        asked = {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False}
+        flat = {"name": "f", "input_schema": TOOL["function"]["parameters"]}
+        for template in ZEPHYR, HERMES:
+            with self.serve(template) as s:
+                (choice,) = s.chat(**asked, max_tokens=200)["choices"]
+                (whole,) = choice["message"]["tool_calls"]
+                seen = set()
+                for n in range(1, 60):
+                    (choice,) = s.chat(**asked, max_tokens=n)["choices"]
+                    if choice["finish_reason"] == "tool_calls":
+                        break
+                    self.assertEqual((choice["finish_reason"], choice["message"]["content"]),
+                                     ("length", None))
+                    calls = choice["message"].get("tool_calls", [])
+                    seen.add(len(calls))
+                    for call in calls:
+                        self.assertTrue(whole["function"]["arguments"].startswith(
+                            call["function"]["arguments"]))
+                self.assertEqual(seen, {0, 1})
+                deltas = [p["choices"][0]["delta"] for p in
+                          s.stream(messages=HELLO, seed=1, max_tokens=3, **asked)]
+                self.assertFalse(any(d.get("content") for d in deltas))
+                got = s.answer("/v1/messages", messages=HELLO, max_tokens=3, tools=[flat],
+                               tool_choice={"type": "any"})
+                self.assertEqual((got["content"], got["stop_reason"]), ([], "max_tokens"))
+                got = s.answer("/api/chat", messages=HELLO, options={"num_predict": 3}, **asked,
+                               stream=False)
+                self.assertEqual((got["message"]["content"], got["done_reason"]), ("", "length"))
+
     def test_tools_that_cannot_be_read(self):
         broken = self.toy(template=ZEPHYR, tool_template="{% morse %}", endless=1)
         with self.assertRaisesRegex(AssertionError, "morse"):  # the line on stderr

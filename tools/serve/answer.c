@@ -78,7 +78,10 @@ static void take_event(void *user, const struct tft_chat_event *e)
 {
     struct job *j = user;
     switch (e->kind) {
-    case TFT_CHAT_TEXT: take_text(j, e->p, e->n); break;
+    case TFT_CHAT_TEXT:
+        if (!j->calls_only) /* a mark that max_tokens cut */
+            take_text(j, e->p, e->n);
+        break;
     case TFT_CHAT_CALL: put(j, ITEM_CALL, e->index, e->p, e->n); break;
     case TFT_CHAT_ARGUMENTS: put(j, ITEM_ARGUMENTS, e->index, e->p, e->n); break;
     case TFT_CHAT_CALL_END: j->answer.called = true; break;

@@ -84,6 +84,7 @@ struct job {
     bool thinks_on;      /* the prompt ends within thoughts that the answer continues */
     struct form form;
     const struct tft_chat_tools *tools; /* the caller's; NULL: no calls to look for */
+    bool calls_only;                    /* text of the answer is the beginning of a call */
     bool or_form;                       /* an answer without calls is text of the form */
     char *stop[JOB_STOPS + 1];          /* texts at which the answer ends; NULL ends the list */
     uint64_t client;                    /* clients share the engine equally */

@@ -89,6 +89,7 @@ void openai_chat(struct exchange *x)
     if (c) {
         request_tools(&r, x->served);
         c->tools = r.tools;
+        c->calls_only = r.choice == TFT_CHAT_REQUIRED;
         if (!r.f.failed)
             prompt_chat(&r.prompt, x, &r.f, r.tools, r.p.most);
         if (add_choices(c, &r, n))

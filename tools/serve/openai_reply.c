@@ -239,7 +239,7 @@ static json_t *text_or_message(struct call *c, struct choice *k)
     if (!c->chat)
         return json_pack("{s:i,s:o,s:o,s:s}", "index", index, "text", text, "logprobs",
                          mark(k), "finish_reason", k->finish);
-    if (k->calls && !k->text.n) {
+    if ((k->calls || c->calls_only) && !k->text.n) {
         json_decref(text);
         text = json_null();
     }

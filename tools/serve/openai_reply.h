@@ -26,6 +26,7 @@ struct call {
     struct exchange *x;
     struct served *served;
     bool chat, stream, usage, progress;
+    bool calls_only; /* as job->calls_only */
     char id[NAME_ROOM];
     int64_t created;
     struct choice choice[CALL_CHOICES];

@@ -167,6 +167,7 @@ static void put_form(const struct request *r, struct job *j)
     j->thinks = r->prompt.thinks;
     j->thinks_on = r->prompt.goes_on && r->prompt.in_thought;
     j->tools = r->tools && r->choice != TFT_CHAT_NO_CALL ? r->tools : NULL;
+    j->calls_only = r->choice == TFT_CHAT_REQUIRED;
     j->or_form = r->or_form;
 }
 
