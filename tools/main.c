@@ -113,9 +113,15 @@ static int help(int argc, char **argv)
     return CLI_OK;
 }
 
+/* Kernels have rows of 64 KiB on the stack. 160 KiB were enough for all commands that were tried. */
+enum { STACK_KIB = 256 };
+
 static int run_command(const struct cli_command *c, int argc, char **argv)
 {
     const char *operand;
+    if (!system_has_stack((size_t)STACK_KIB << 10))
+        return cli_fail("the limit of the stack is below %d KiB: raise it, by ulimit -s 8192",
+                        STACK_KIB);
     int status = cli_parse(c, argc, argv, &operand);
     if (status == CLI_HELPED)
         return CLI_OK;

@@ -1,11 +1,12 @@
 """What holds for every command."""
 import os
 import re
+import resource
 import struct
 import subprocess
 import unittest
 
-from program import PATIENCE, TUFFET, Case, main
+from program import PATIENCE, TUFFET, WRAPPER, Case, main
 
 COMMANDS = {"demo": "[MODEL]", "run": "[MODEL]", "chat": "MODEL", "serve": "[MODEL...]",
             "pull": "USER/REPO[:QUANT]", "list": "[NAME]", "rm": "USER/REPO[:QUANT]",
@@ -196,6 +197,18 @@ class Common(Case):
             self.assertTrue(line.endswith("(tuffet list shows the models on this machine)"), line)
         self.assertIn("no such text: No such file", self.fails("run", self.toy(), "-f",
                                                                "no such text"))
+
+    @unittest.skipIf(WRAPPER, "the limit would be the emulator's")
+    def test_a_small_stack(self):
+        def run(kib):
+            size = kib << 10
+            return subprocess.run(
+                [*TUFFET, "run", self.toy(), "-p", "hello", "-n4", "-t2"], capture_output=True,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (size, size)))
+        self.assertEqual(run(1024).returncode, 0)
+        done = run(200)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertIn(b"stack is below 256 KiB", done.stderr)
 
     def test_a_tensor_of_a_later_part(self):
         """The message names the file that has it, whichever part the command names."""

@@ -49,6 +49,10 @@ uint64_t system_memory(void);
 /* The bytes of memory that programs can still take. Returns false if that is not known. */
 bool system_memory_left(uint64_t *bytes);
 
+/* Whether the stacks of the first thread, and of threads that name no size, may grow to so many
+   bytes. */
+bool system_has_stack(size_t bytes);
+
 /* Lowers the priority of the calling thread, and of threads that it starts later, by n of 19 steps.
    Returns false if the system refuses. */
 bool system_nice(int n);

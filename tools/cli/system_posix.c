@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,6 +77,12 @@ bool system_memory_left(uint64_t *bytes)
         fclose(f);
     *bytes = known ? kib * 1024 : 0;
     return known;
+}
+
+bool system_has_stack(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= bytes;
 }
 
 bool system_nice(int n)

@@ -205,6 +205,12 @@ bool system_host_name(char *name, size_t room)
     return GetComputerNameExA(ComputerNameDnsHostname, name, &n);
 }
 
+bool system_has_stack(size_t bytes) /* the program's file says how much there is */
+{
+    (void)bytes;
+    return true;
+}
+
 bool system_lock_memory(void)
 {
     errno = ENOSYS;
