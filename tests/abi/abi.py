@@ -57,8 +57,8 @@ def padded(before, now):
     for name, (_, fields) in structs(now).items():
         size, had = old.get(name, (0, {}))
         if "size" in had and had.items() <= fields.items():
-            places += [f"struct {name}: {field} is at byte {at}, and old programs, of {size} bytes, "
-                       "have padding there" for field, at in fields.items()
+            places += [f"struct {name}: {field} is at byte {at}, and old programs, of {size} "
+                       "bytes, have padding there" for field, at in fields.items()
                        if field not in had and at < size and field != "unused"]
     return places
 
@@ -75,7 +75,8 @@ text = " ".join(" ".join(lines).split())
 text = re.sub(r"__attribute__ ?\(\(.*?\)\)\)? ?(?=const|struct|enum|void|\w)", "", text)
 
 program = ["#include <stddef.h>", "#include <stdio.h>",
-           f'#include "{pathlib.Path(header).name}"', "int main(void) {", 'if (sizeof(void *) != 8) return 77;']
+           f'#include "{pathlib.Path(header).name}"', "int main(void) {",
+           'if (sizeof(void *) != 8) return 77;']
 for name, body in re.findall(r"enum (\w*) ?\{(.*?)\}", text):
     for constant in re.findall(r"(\w+)(?: = [^,]*)?(?:,|$)", body.strip()):
         program.append(f'printf("{name or "enum"} {constant} = %d\\n", {constant});')

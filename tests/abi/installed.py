@@ -1,7 +1,7 @@
 """The libraries as a program finds them: installed.py MESON PKG_CONFIG BUILD SOURCE TOY COMPILER...
 
-Installs into a folder, where pkg-config finds both libraries. The programs of examples/ are compiled
-from there, and run with a random model.
+Installs into a folder, where pkg-config finds both libraries. The programs of examples/ are
+compiled from there, and run with a random model.
 
 Exit status 77 if the libraries are static, since the flags of their dependencies differ then.
 """

@@ -1,4 +1,4 @@
-"""abi.py renews its list, but not for a field in old programs' padding: padding.py ABI COMPILER..."""
+"""abi.py renews its list, but not for a field in old padding: padding.py ABI COMPILER..."""
 import pathlib
 import subprocess
 import sys

@@ -103,8 +103,8 @@ class Case(unittest.TestCase):
 
 
 class Terminal:
-    """The program, at a terminal of its own; stdout and stderr may be other descriptors. It is killed
-    if it has not ended PATIENCE seconds after its start."""
+    """The program, at a terminal of its own; stdout and stderr may be other descriptors. It is
+    killed if it has not ended PATIENCE seconds after its start."""
 
     def __init__(self, *args, stdout=None, stderr=None, command=TUFFET, **settings):
         self.screen, self.at = b"", 0

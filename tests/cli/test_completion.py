@@ -1,4 +1,4 @@
-"""Completion: each shell reads its script, and offers the commands, options and values of --help all."""
+"""Completion: each shell reads its script, and offers what --help all shows."""
 import os
 import re
 import shutil
@@ -155,7 +155,8 @@ class Completion(Case):
         self.assertEqual(self.bash(path, "tuffet", "help", "tok")[0], ["tokenize"])
         self.assertEqual(self.bash(path, "tuffet", "help", "--completion", "z")[0], ["zsh"])
         for option in ("--help", "-h"):
-            self.assertEqual(self.bash(path, "tuffet", "run", option, ""), (["all"], ["+o default"]))
+            self.assertEqual(self.bash(path, "tuffet", "run", option, ""),
+                             (["all"], ["+o default"]))
         self.assertEqual(self.bash(path, "tuffet", "help", "--help", ""),
                          self.bash(path, "tuffet", "help", ""))
         for command in self.commands():
@@ -187,8 +188,8 @@ class Completion(Case):
             actions = {}
             for spec in specs:
                 found = re.fullmatch(
-                    r"(?:\(-\w --[\w-]+\))?\*?(--?[\w-]+)[+=]?\[(?:[^]\\]|\\.)*\](?::(?:[^:\\]|\\.)*:(.*))?",
-                    spec)
+                    r"(?:\(-\w --[\w-]+\))?\*?(--?[\w-]+)[+=]?\[(?:[^]\\]|\\.)*\]"
+                    r"(?::(?:[^:\\]|\\.)*:(.*))?", spec)
                 if found:
                     actions[found[1]] = found[2]
             names = [n for letter, name, _, _ in self.options(command)

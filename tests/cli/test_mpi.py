@@ -36,8 +36,8 @@ def programs_of(pid):
 
 
 def untimed(answer):
-    """What of a JSON object depends neither on the clock nor on what MPI has not: guesses, and counts
-    of numbers at the ends of ranges."""
+    """What of a JSON object depends neither on the clock nor on what MPI has not: guesses, and
+    counts of numbers at the ends of ranges."""
     return {name: value for name, value in answer.items()
             if name not in ("seconds", "guessed_tokens", "ends")
             and not name.endswith(("_s", "_ms"))}

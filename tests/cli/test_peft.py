@@ -148,7 +148,8 @@ class Peft(Case):
                             put(made, at + ".bias", shape, [.1] * shape[0])
                 for at, (rows, cols) in matrices.items():
                     a, b, w, bias = (numbers(n) for n in (2 * cols, 2 * rows, rows * cols, rows))
-                    with_lora = [w[r * cols + c] + 2 * (b[2 * r] * a[c] + b[2 * r + 1] * a[cols + c])
+                    with_lora = [w[r * cols + c] +
+                                 2 * (b[2 * r] * a[c] + b[2 * r + 1] * a[cols + c])
                                  for r in range(rows) for c in range(cols)]
                     for made, x in ((plain, w), (merged, with_lora)):
                         if turned:

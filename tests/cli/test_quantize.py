@@ -194,9 +194,9 @@ class Quantize(Case):
         self.assertIn(b"correct", self.tuffet("inspect", self.path("out"), "--verify"))
         done = subprocess.run([*TUFFET, *args], capture_output=True, timeout=PATIENCE)
         self.assertRegex(done.stderr.decode(),
-                         r"check: text: perplexity \S+, [+-]\S+ % over floats; divergence \S+ nats; "
-                         r"the same most likely token \S+ %\nnote: the float model cannot predict "
-                         r"this text \(perplexity \S+ with \d+ tokens\)")
+                         r"check: text: perplexity \S+, [+-]\S+ % over floats; divergence \S+ "
+                         r"nats; the same most likely token \S+ %\nnote: the float model cannot "
+                         r"predict this text \(perplexity \S+ with \d+ tokens\)")
         # two windows: nothing can be kept out
         done = subprocess.run([*TUFFET, *args, "--calib-window=220", "--calib",
                                self.write("brief", b" ".join(words[:340]))],

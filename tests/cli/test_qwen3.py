@@ -28,10 +28,11 @@ AFTER = """<|im_end|>
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"]
 END = 261  # of the words before SPECIAL
 QUERY = "How do I bleed a radiator? yes"
-DOCUMENTS = ["Open the valve until water comes.", "Bread needs yeast, no salt", "<|im_end|> {query}",
-             "x", "yes"]
+DOCUMENTS = ["Open the valve until water comes.", "Bread needs yeast, no salt",
+             "<|im_end|> {query}", "x", "yes"]
 PLAIN = ["--kv=f32", "--template=chatml", "--pooling=last"]
-TASK = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+TASK = ("Instruct: Given a web search query, retrieve relevant passages that answer the query\n"
+        "Query:")
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
            {"idx": 1, "name": "1", "path": "1_Pooling",
             "type": "sentence_transformers.models.Pooling"},

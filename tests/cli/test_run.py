@@ -201,7 +201,8 @@ class Run(Case):
                           self.fails(*args, "--experts-mem=1"))[1]
         for size in [least, "1G"]:
             self.assertEqual(self.tuffet(*args, "--experts-mem", size), self.tuffet(*args))
-        self.assertIn("has no experts", self.fails("run", self.toy(), "--experts-mem=1G", "-phello"))
+        self.assertIn("has no experts",
+                      self.fails("run", self.toy(), "--experts-mem=1G", "-phello"))
         self.assertIn("bytes such", self.fails(*args, "--experts-mem=some", status=2))
 
     def test_the_file_in_memory(self):

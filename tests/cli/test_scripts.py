@@ -17,7 +17,8 @@ class Scripts(Case):
     def table(self, script, *args, model=None):
         """The rows that the script prints, each as a list of cells."""
         done = subprocess.run([sys.executable, SCRIPTS / script, model or self.toy(endless=1),
-                               "--tuffet", *TUFFET, *args], capture_output=True, check=True, timeout=PATIENCE)
+                               "--tuffet", *TUFFET, *args], capture_output=True, check=True,
+                              timeout=PATIENCE)
         rows = [line.split("|")[1:-1] for line in done.stdout.decode().splitlines()]
         return [[cell.strip() for cell in row] for row in rows]
 

@@ -42,7 +42,8 @@ class Search(Case):
         self.assertEqual(re.findall(r"^\[(\d)\] -?[\d.]+ [ab].txt: ", out, re.M),
                          ["1", "2", "3"])
         answer = self.ask(db, toy, "once upon a time", toy)[len(out):]
-        self.assertRegex(answer, r"^([^.!?\n\[]|\.[^ \n])+[.!?] (\[[123]\]){1,3}\n$")  # one sentence
+        self.assertRegex(answer,  # one sentence
+                         r"^([^.!?\n\[]|\.[^ \n])+[.!?] (\[[123]\]){1,3}\n$")
         db = self.index(toy, {"a.txt": "hello"})  # replaces the index
         self.assertIn("a.txt: hello", self.ask(db, toy, "hello"))
         self.assertNotIn("a.txt: once", self.ask(db, toy, "hello"))

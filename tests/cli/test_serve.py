@@ -436,8 +436,9 @@ class Serve(Case):
             self.assertEqual(s.ask("/health", Origin="https://b.org")[0], 403)
             self.assertEqual(s.ask("/health", Origin=f"http://{s.host}:{s.port}")[0], 200)
             # a name that a site has made point to this machine is its own, and so is its origin
-            for host, status in [(f"localhost:{s.port}", 200), ("LOCALHOST", 200), ("[::1]:80", 200),
-                                 ("127.0.0.1", 200), ("a.org", 200), ("a.org:81", 200),
+            for host, status in [(f"localhost:{s.port}", 200), ("LOCALHOST", 200),
+                                 ("[::1]:80", 200), ("127.0.0.1", 200), ("a.org", 200),
+                                 ("a.org:81", 200),
                                  ("b.org", 403), (f"b.org:{s.port}", 403), ("127.0.0.1.b.org", 403),
                                  ("localhost.b.org", 403), ("", 403)]:
                 self.assertEqual(s.ask("/health", Host=host)[0], status, host)
@@ -507,8 +508,8 @@ class Serve(Case):
             def begin(body):
                 c = socket.create_connection((s.host, s.port), timeout=PATIENCE)
                 data = json.dumps({"messages": HELLO, **body}).encode()
-                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d"
-                          b"\r\n\r\n" % len(data) + data)
+                c.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                          b"Content-Length: %d\r\n\r\n" % len(data) + data)
                 return c
             for body in [{}, {"stream": True}, {"messages": [{"role": "user",
                                                               "content": "x" * 50000}]}]:
@@ -542,8 +543,8 @@ class Serve(Case):
                     (b"GET / HTTP/9.9\r\n\r\n", b""),
                     (b"GET /health HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n", b" 4"),
                     (post % 10**9 + b"\r\n", b" 413 "), (post % -1 + b"\r\n", b" 400 "),
-                    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
-                     b"\r\n\r\nfffffffffffffff\r\n", b""),
+                    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                     b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n", b""),
                     (b"GET /%FF%00 HTTP/1.0\r\n\r\n", b" 404 "),
                     (b"GET /\xff HTTP/1.0\r\n\r\n", b""),
                     (b"BREW / HTTP/1.1\r\n\r\n", b"")]:
@@ -636,7 +637,8 @@ class Serve(Case):
                 thread.join()
             for status, _, answer in got:
                 self.assertEqual((status, answer["error"]["type"]), (400, "invalid_request_error"))
-                self.assertIn("grammar: grammar: rule root is too large", answer["error"]["message"])
+                self.assertIn("grammar: grammar: rule root is too large",
+                              answer["error"]["message"])
             many = s.chat(n=8, grammar='root ::= "ab" [xy]{3}', max_tokens=20)["choices"]
             self.assertEqual(len(many), 8)
             for choice in many:

@@ -240,7 +240,8 @@ class Anthropic(Case):
                     ({"tools": [{"name": 5}]}, "#/0/name: "),
                     ({"tools": [{}]}, "#/0: has no name"),
                     ({"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {
-                        "function": {"type": "y"}}}}]}, "#/0/input_schema/properties/function/type"),
+                        "function": {"type": "y"}}}}]},
+                     "#/0/input_schema/properties/function/type"),
                     ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name must"),
                     ({"messages": [*HELLO, {"role": "assistant", "content": [
                         {"type": "thinking", "signature": "x"}]}]},

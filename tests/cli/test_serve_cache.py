@@ -291,7 +291,8 @@ class Cache(Case):
         self.assertRegex(self.fails("serve", toy, "--cache-dir=x", "--cache-mem=0", status=2),
                          "needs some --cache-mem")
         for size in ("", "x", "-1", "1T", "1Gx", "99999999999G", "1.5G", " 1"):
-            self.assertRegex(self.fails("serve", toy, f"--cache-mem={size}", status=2), "bytes such")
+            self.assertRegex(self.fails("serve", toy, f"--cache-mem={size}", status=2),
+                             "bytes such")
 
     def test_a_full_disk(self):
         """No file may be larger than a page: every write fails."""

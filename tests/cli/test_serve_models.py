@@ -170,8 +170,8 @@ class Models(Case):
                 written[name] += got["usage"]["completion_tokens"]
             text = s.ask("/metrics")[2].decode()  # a is closed: it has counters, and no gauges
             for name in "ab":
-                self.assertIn(f'\ntuffet:tokens_predicted_total{{model="{name}"}} {written[name]}\n',
-                              text)
+                self.assertIn(
+                    f'\ntuffet:tokens_predicted_total{{model="{name}"}} {written[name]}\n', text)
             self.assertIn('\ntuffet:model_bytes{model="b"}', text)
             self.assertNotIn('tuffet:model_bytes{model="a"}', text)
             threads = []

@@ -88,7 +88,8 @@ class Ollama(Case):
                       for n in (9, 9, -1)]
             self.assertEqual(seeded[0]["message"], seeded[1]["message"])
             self.assertTrue(seeded[2]["message"]["content"].startswith(
-                seeded[0]["message"]["content"].rstrip("\ufffd")), "-1: as many as there is room for")
+                seeded[0]["message"]["content"].rstrip("\ufffd")),
+                "-1: as many as there is room for")
 
     def test_options(self):
         with self.serve() as s:
@@ -264,7 +265,8 @@ class Ollama(Case):
             body = {"messages": HELLO, "tools": TOOLS, "tool_choice": "required",
                     "parallel_tool_calls": False,
                     "options": {"temperature": 0}}
-            parts = [s.answer("/api/chat", **body, stream=False), *lines(s.ask("/api/chat", body)[2])]
+            parts = [s.answer("/api/chat", **body, stream=False),
+                     *lines(s.ask("/api/chat", body)[2])]
             made = [c["function"] for p in parts for c in p["message"].get("tool_calls", [])]
             self.assertEqual([c["name"] for c in made], ["weather"] * 2)
             for c in made:
@@ -293,8 +295,9 @@ class Ollama(Case):
         """Home Assistant's are in the order of the calls; Mistral's template wants their ids. A
         result's content is here what the template must see."""
         checks = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}" \
-                 "{% for m in messages %}{{ m.role ~ m.content }}{% for c in m.tool_calls or [] %}" \
-                 "<tool_call>{{ c.id }}{% endfor %}{% if m.role == 'tool' and " \
+                 "{% for m in messages %}{{ m.role ~ m.content }}" \
+                 "{% for c in m.tool_calls or [] %}<tool_call>{{ c.id }}{% endfor %}" \
+                 "{% if m.role == 'tool' and " \
                  "m.tool_call_id != m.content %}{{ raise_exception('other call') }}" \
                  "{% endif %}{% endfor %}"
         called = {"role": "assistant", "tool_calls": [

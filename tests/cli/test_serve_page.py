@@ -27,7 +27,8 @@ class Page(Case):
     def test_nothing_is_loaded_from_elsewhere(self):
         with Server(self.toy(template=ZEPHYR)) as s:
             page = s.ask("/")[2].decode()
-        self.assertEqual(re.findall(r"""(?:src|href|action)\s*=\s*["'](?!#|data:)[^"']*""", page), [])
+        self.assertEqual(re.findall(r"""(?:src|href|action)\s*=\s*["'](?!#|data:)[^"']*""", page),
+                         [])
         self.assertEqual(re.findall(r"(?:inner|outer)HTML|insertAdjacent|DOMParser|Fragment|srcdoc"
                                     r"|document\.write|setHTML|\beval\b|\bFunction\b", page), [],
                          "no text becomes markup or code")

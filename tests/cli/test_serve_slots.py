@@ -90,7 +90,8 @@ class Slots(Case):
                 for name in ("x", "x-", "none.session"):
                     status, answer = self.act(s, 0, "restore", name)
                     self.assertEqual(status, 404)
-                    self.assertRegex(answer["error"]["message"], f"^{name}: cannot be read: No such")
+                    self.assertRegex(answer["error"]["message"],
+                                     f"^{name}: cannot be read: No such")
 
     def test_names_stay_in_the_folder(self):
         with self.serve() as s:

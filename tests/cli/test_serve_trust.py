@@ -127,7 +127,8 @@ class Trust(Case):
         with open(f"/proc/{s.process.pid}/status", encoding="ascii") as f:
             return int(re.search(r"RssAnon:\s*(\d+) kB", f.read()).group(1)) << 10
 
-    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"), "reads the program's memory")
+    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"),
+                     "reads the program's memory")
     def test_bodies_of_all_connections(self):
         with open(TUFFET[-1], "rb") as f:
             if b"__asan_init" in f.read():
@@ -159,7 +160,8 @@ class Trust(Case):
             self.assertEqual(good, 200)
             self.assertLess(taken, 100 << 20)
 
-    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"), "reads the program's memory")
+    @unittest.skipIf(WRAPPER or not os.path.exists("/proc/self/status"),
+                     "reads the program's memory")
     def test_log_probabilities_take_little_memory(self):
         many = {"prompt": "a", "n": 8, "max_tokens": 500, "temperature": 1}
         with Server(self.endless(), "--slots=8") as s:

@@ -307,8 +307,8 @@ class InTerminal(Case):
 
     @unittest.skipUnless(EDITS, "built without libedit")
     def test_another_size(self):
-        """The line is drawn again in its place, of one row and of several. tmux moves rows above the
-        screen when a line of several rows gets a larger width: they stay there."""
+        """The line is drawn again in its place, of one row and of several. tmux moves rows above
+        the screen when a line of several rows gets a larger width: they stay there."""
         screen = self.screen()
         self.chat(screen)
         for line, widths in [("hello", [60, 40, 100, 80]), ("once upon a time " * 6, [60, 40])]:

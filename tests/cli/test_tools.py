@@ -356,7 +356,8 @@ class Tools(Case):
              "tools: #/0/parameters: unknown: a tool "),
             (b'[{"command": ["a"]}]', "tools: #/0: has no name"),
             (b'[{"name": "a", "command": ["a"]}, {"name": "b", "command": ["b"], '
-             b'"parameters": {"contains": {}}}]', "tools: #/1/parameters/contains: this keyword is not"),
+             b'"parameters": {"contains": {}}}]',
+             "tools: #/1/parameters/contains: this keyword is not"),
         ]:
             path = self.write("wrong.json", text)
             self.assertIn(f"{path}: {why}", self.fails("chat", toy, "-phello", "--yes", "--tools",

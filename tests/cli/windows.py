@@ -320,13 +320,14 @@ def serving(top):
 
     requests = "".join(json.dumps({
         "custom_id": str(i), "method": "POST", "url": "/v1/completions",
-        "body": {"prompt": f"{i} {STRANGE}", "max_tokens": 20, "seed": i}}) + "\n" for i in range(6))
+        "body": {"prompt": f"{i} {STRANGE}", "max_tokens": 20, "seed": i}}) + "\n"
+        for i in range(6))
     replies = []
     for command, folder in [([native], top / "native"), (TUFFET, top / "windows")]:
         (folder / "requests").write_text(requests, "utf-8")
         for n in [1, 2]:  # the second run finds all replies, but the last one is half
-            replies.append(outcome(command, ["batch", "chat.gguf", "-f", "requests", "-o", "replies",
-                                             "--slots=1", "--json"], b"", folder))
+            replies.append(outcome(command, ["batch", "chat.gguf", "-f", "requests", "-o",
+                                             "replies", "--slots=1", "--json"], b"", folder))
             lines = CHANGING.sub(b"#", (folder / "replies").read_bytes()).splitlines(True)
             replies.append(sorted(lines))
             with open(folder / "replies", "r+b") as f:

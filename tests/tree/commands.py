@@ -69,7 +69,8 @@ NOT_RUN = {
     ("docs/reliability.md", "sh tools/scripts/test.sh"): "the suite, and the step campaign",
     ("docs/reliability.md", "tools/scripts/campaign.py"): "the step campaign",
     ("docs/reliability.md", "sh tools/scripts/everywhere.sh"): "the step hostile",
-    ("docs/server-reference.md", "tuffet serve model.gguf --lora"): "needs adapters: cli_serve_lora",
+    ("docs/server-reference.md", "tuffet serve model.gguf --lora"):
+        "needs adapters: cli_serve_lora",
     ("docs/install.md", "docker"): "needs a Docker that runs",
     ("docs/server.md", "docker"): "needs a Docker that runs",
     ("docs/server.md", "tuffet serve small=llama-1b.gguf"): "two models: cli_serve_models",

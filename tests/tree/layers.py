@@ -24,8 +24,8 @@ doors = {
     "src/grammar": {"grammar.h", "saved.h"},
     "src/weights": {"format.h"},
     "src/kv": {"fisher.h", "kv.h", "policy.h", "saved.h"},
-    "src/model": {"model.h", "lora.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h", "parts.h",
-                  "identity.h", "resident.h"},
+    "src/model": {"model.h", "lora.h", "open.h", "load.h", "convert.h", "ends.h", "keys.h",
+                  "parts.h", "identity.h", "resident.h"},
     "src/run": {"session.h", "pass.h", "ops.h", "backend.h"},
     "src/backend/cpu": {"cpu.h"},
     "src/backend": {"device.h"},
@@ -47,8 +47,8 @@ doors = {
     "tools/embed": {"npy.h", "work.h"},
     "tools/eval": {"scorer.h", "task.h"},
     "tools/pull": {"found.h", "name.h", "operand.h", "pull.h", "removal.h"},
-    "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h", "sessions.h",
-                    "shape.h"},
+    "tools/bench": {"compare.h", "costs.h", "hash.h", "limits.h", "runs.h", "samples.h",
+                    "sessions.h", "shape.h"},
 }
 # The folders of the front ends, and the folders that each may include beside its own and `common`.
 fronts = {

@@ -1,7 +1,7 @@
 """The table of tools/serve/parameters.c beside docs/server-reference.md: parameters.py SOURCE_ROOT
 
-docs/server-reference.md names each parameter that is honoured, and its section "Parameters" lists the accepted
-and the refused ones, a refused one with its values without effect if they are its own.
+docs/server-reference.md names each parameter that is honoured, and its section "Parameters" lists
+the accepted and the refused ones, a refused one with its values without effect if they are its own.
 """
 import pathlib
 import re

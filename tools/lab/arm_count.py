@@ -45,8 +45,8 @@ def run(model, isa, streaming, prompt, n):
         counted = folder + "/count"
         program = subprocess.run(
             ["qemu-aarch64", "-cpu", f"max,sme-default-vector-length={streaming}", "-plugin",
-             f"{PLUGIN},out={counted}", BUILD + "/tools/tuffet", "run", model, "--cpu", isa, "-t", "1", "-p", prompt, "-n",
-             str(n), "--temp", "0", "--lookup", "0", "--json"],
+             f"{PLUGIN},out={counted}", BUILD + "/tools/tuffet", "run", model, "--cpu", isa, "-t",
+             "1", "-p", prompt, "-n", str(n), "--temp", "0", "--lookup", "0", "--json"],
             check=False, capture_output=True, text=True)
         if program.returncode:
             sys.exit(program.stderr)

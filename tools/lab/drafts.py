@@ -5,9 +5,9 @@
 
 lab_shape, built beside the program, writes random weights in each SHAPE. Of the tokens that come
 after 64 random ones, a share repeats a span of 24, and the others are random; so this share of the
-drafts of prompt lookup is accepted. The next token is given, not sampled. Prints tokens/s without and
-with drafts in turn, the median of the ratios with their range, and the share of tokens that had been
-computed as drafts. Fails if the logits after the last token differ.
+drafts of prompt lookup is accepted. The next token is given, not sampled. Prints tokens/s without
+and with drafts in turn, the median of the ratios with their range, and the share of tokens that had
+been computed as drafts. Fails if the logits after the last token differ.
 """
 import argparse
 import os

@@ -167,7 +167,8 @@ def main_beside(a):
             server.end()
     print("| a short request, ms | p50 | p99 |\n|---|---:|---:|")
     for i, what in enumerate(["alone", "beside prompts of the other model"]):
-        print(f"| {what} | " + " | ".join(shown([r[i][k] for r in rounds]) for k in range(2)) + " |")
+        cells = (shown([r[i][k] for r in rounds]) for k in range(2))
+        print(f"| {what} | " + " | ".join(cells) + " |")
 
 
 def measure(server, a, seed):
@@ -175,7 +176,8 @@ def measure(server, a, seed):
     server.ask(tokens(random.Random(seed), 64, 64), 8)  # a session is there, memory is warm
     rows = {}
     for clients in a.clients:
-        rows["clients", clients] = throughput(server, a, clients, random.Random(f"{seed} {clients}"))
+        rng = random.Random(f"{seed} {clients}")
+        rows["clients", clients] = throughput(server, a, clients, rng)
     for others in (0, a.others):
         rows["first", others] = first_tokens(server, a, random.Random(f"{seed} f{others}"), others)
     return rows

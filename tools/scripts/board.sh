@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measures a board, phone or computer, and writes one page to send: sh board.sh [-f] [-o PAGE] [PROGRAM]
+# Measures a board, phone or computer, and writes one page to send:
+# sh board.sh [-f] [-o PAGE] [PROGRAM]
 # The page tells the CPU, memory, kernel, whether the logits have the bits that they must have, and
 # speed and heat. It has no name of a host or user, and no serial number.
 #
@@ -7,8 +8,8 @@
 #   -o PAGE   the file to write (tuffet-board.md)
 #   PROGRAM   tuffet: by default the one beside this script, or else in PATH
 #
-# Takes half an hour on a board, less on a computer. Needs sh and awk, and disk for the largest shape
-# that fits in memory, at most 1.3 GB in TMPDIR or else /tmp. Nothing is installed or sent.
+# Takes half an hour on a board, less on a computer. Needs sh and awk, and disk for the largest
+# shape that fits in memory, at most 1.3 GB in TMPDIR or else /tmp. Nothing is installed or sent.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 fast="" page=tuffet-board.md
@@ -93,7 +94,8 @@ cpu_name() {
             n = split("d03 A53 d04 A35 d05 A55 d07 A57 d08 A72 d09 A73 d0a A75 d0b A76 d0c N1 " \
                 "d0d A77 d41 A78 d44 X1 d46 A510 d47 A710 d48 X2 d4d A715 d4e X3 d80 A520 " \
                 "d81 A720 d82 X4 d85 X925 d87 A725", x, " ")
-            for (i = 1; i < n; i += 2) arm[x[i]] = (x[i + 1] == "N1" ? "Neoverse-" : "Cortex-") x[i + 1]
+            for (i = 1; i < n; i += 2)
+                arm[x[i]] = (x[i + 1] == "N1" ? "Neoverse-" : "Cortex-") x[i + 1]
         }
         /^model name/ { name = $2 }
         /^CPU implementer/ { by = $2 }
@@ -110,7 +112,9 @@ cpu_name() {
         }' /proc/cpuinfo || echo unknown
 }
 
-megabytes() { awk -v name="$1:" '$1 == name { printf "%d\n", $2 / 1000 * 1.024 }' /proc/meminfo 2>/dev/null; }
+megabytes() {
+    awk -v name="$1:" '$1 == name { printf "%d\n", $2 / 1000 * 1.024 }' /proc/meminfo 2>/dev/null
+}
 
 disk_left() { df -Pk "$folder" 2>/dev/null | awk 'NR == 2 { printf "%d\n", $4 * 1.024 / 1000 }'; }
 
@@ -123,7 +127,8 @@ clock() {
 # The highest temperature of a sensor that the kernel shows.
 temperature() {
     cat /sys/class/thermal/thermal_zone*/temp 2>/dev/null |
-        awk '$1 > most && $1 < 150000 { most = $1 } END { if (most) printf "%.0f\n", most / 1000; else print "-" }'
+        awk '$1 > most && $1 < 150000 { most = $1 }
+            END { if (most) printf "%.0f\n", most / 1000; else print "-" }'
 }
 
 throttled() { vcgencmd get_throttled 2>/dev/null | sed 's/.*=//' || true; }
@@ -208,7 +213,8 @@ shape() {
 }
 
 speed() {
-    echo "| model | bits | after | threads | prompt of $prompt (range) | generating (range) | share |"
+    echo "| model | bits | after | threads | prompt of $prompt (range) | generating (range) |" \
+        "share |"
     echo "|---|---|---:|---:|---:|---:|---:|"
     speed_rows stories2M floats "$model" -p "$prompt" -n "$generated" -r "$runs"
     speed_rows stories2M floats "$model" -d 256 -p "$prompt" -n "$generated" -r "$runs" \
@@ -257,7 +263,8 @@ llama() {
         return
     fi
     say "llama-bench"
-    llama-bench -m "$model" -p "$prompt" -n "$generated" -t "1,$threads" -r "$runs" -o md 2>/dev/null |
+    llama-bench -m "$model" -p "$prompt" -n "$generated" -t "1,$threads" -r "$runs" -o md \
+        2>/dev/null |
         grep '^|' || echo "llama-bench failed."
 }
 
@@ -276,7 +283,8 @@ trap 'exit 130' INT TERM
     bits
     printf '\n## Speed\n\nTokens/s, the median and the range.\n\n'
     speed
-    printf '\n## Heat\n\nWith %s threads at work; the first and the last measurement.\n\n' "$threads"
+    printf '\n## Heat\n\nWith %s threads at work; the first and the last measurement.\n\n' \
+        "$threads"
     heat
     printf '\n## llama.cpp\n\nOn stories2M, tokens/s.\n\n'
     llama

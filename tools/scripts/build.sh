@@ -1,6 +1,6 @@
 #!/bin/sh
-# Configures FOLDER, if that is not done yet, and builds it: sh tools/scripts/build.sh FOLDER [OPTION
-# of meson setup]... Says how far it is.
+# Configures FOLDER, if that is not done yet, and builds it: sh tools/scripts/build.sh FOLDER
+# [OPTION of meson setup]... Says how far it is.
 set -eu
 folder=$1
 shift

@@ -30,8 +30,8 @@ and are four times as many.
 
 What must hold: the program ends by itself, with status 0, 1 or 2; an error is one line; a file that
 was to be written is whole or not there, and nothing else is left (but that a kill may leave
-out.tmpN or out.cushion.tmpN, empty or whole: port/port.h says when). Whatever does not hold is printed
-with the command that shows it, and the exit status is 1. docs/reliability.md has results.
+out.tmpN or out.cushion.tmpN, empty or whole: port/port.h says when). Whatever does not hold is
+printed with the command that shows it, and the exit status is 1. docs/reliability.md has results.
 """
 import argparse
 import hashlib

@@ -24,7 +24,8 @@ build() {
     mkdir -p "$folder"
     git archive "$commit" | tar -x -C "$folder"
     cp -a "$folder/packaging/debian" "$folder/debian"
-    git archive --prefix="tuffet-$version/" "$commit" | gzip -n9 >"$out/$1/tuffet_$version.orig.tar.gz"
+    git archive --prefix="tuffet-$version/" "$commit" |
+        gzip -n9 >"$out/$1/tuffet_$version.orig.tar.gz"
     (cd "$folder" && shift && env "$@" dpkg-buildpackage -us -uc >"../build.log" 2>&1) || {
         tail -40 "$out/$1/build.log"
         exit 1

@@ -8,7 +8,7 @@ sh tools/scripts/install.sh gcc libc6-dev meson ninja-build pkgconf libjansson-d
     libevent-dev libcurl4-openssl-dev libssl-dev ca-certificates
 # Without dpkg-dev, meson would install libraries where Debian's linker looks for none.
 sh tools/scripts/build.sh build/demo -Dtests=false -Dlibdir="lib/$(gcc -print-multiarch)" >&2
-echo "the program is build/demo/tools/tuffet (try: build/demo/tools/tuffet demo); meson install -C" \
-    "build/demo installs it" >&2
+echo "the program is build/demo/tools/tuffet (try: build/demo/tools/tuffet demo); meson install" \
+    "-C build/demo installs it" >&2
 [ $# -gt 0 ] || set -- --echo -p "Once upon a time"
 exec build/demo/tools/tuffet run models/demo/stories2M.gguf "$@"

@@ -41,8 +41,8 @@ arm_cycles() {
 
 step() {
     case $1 in
-    whole | sanitizers | alone | arm72 | arm76 | sme | i386 | armhf | riscv64 | rvv | tsan | msan | \
-        cuda)
+    whole | sanitizers | alone | arm72 | arm76 | sme | i386 | armhf | riscv64 | rvv | tsan | \
+        msan | cuda)
         sh tools/scripts/platforms.sh "$1"
         ;;
     arm_cycles) arm_cycles ;;

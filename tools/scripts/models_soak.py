@@ -9,8 +9,8 @@ by the bound on memory, by requests, and every 20 seconds by SIGHUP, after which
 slots and contexts. Some requests are aborted. Every five minutes the server is killed (kill -9) and
 started again. Every answer is compared with that of a server with this model
 alone, and the four APIs of chat have to give the same text. Prints the requests, the number of
-answers that differ, and the memory of the server; --svg draws the memory over time. Ends with 1 if an
-answer differs, or if the server ends by itself.
+answers that differ, and the memory of the server; --svg draws the memory over time. Ends with 1 if
+an answer differs, or if the server ends by itself.
 """
 import argparse
 import collections

@@ -2,9 +2,9 @@
 # Makes a package for Node.js with the addon and the libraries in it, and tries it:
 # sh tools/scripts/node.sh [LIBRARIES [OUT]]
 # LIBRARIES: a folder with libtuffet and libtuffet-chat, named by their sonames; without it, those
-# that wheels.sh builds. Writes OUT/tuffet-VERSION.tgz (default build/node), for Linux with glibc and
-# this CPU's architecture. The package is then installed without a network in an empty folder, where
-# the example of the package tells a story.
+# that wheels.sh builds. Writes OUT/tuffet-VERSION.tgz (default build/node), for Linux with glibc
+# and this CPU's architecture. The package is then installed without a network in an empty folder,
+# where the example of the package tells a story.
 set -eu
 cd "$(dirname "$0")/../.."
 libraries=${1-build/wheels/manylinux-libraries}

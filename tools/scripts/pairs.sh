@@ -7,7 +7,7 @@
 #   SHAPE    a shape of tuffet bench --shape, in BITS bits (8), or the path of a model file, which
 #            contains a slash (default: smollm2-135m, smollm2-135m:4, llama-3.2-1b, llama-3.2-1b:4)
 #   PAIRS    in the environment: how many pairs (9)
-#   BENCH    in the environment: further options of bench (-t 1,2); the CPU time tells most with -t 1
+#   BENCH    in the environment: further options of bench (-t 1,2); CPU time tells most with -t 1
 #   OPTIONS  in the environment: options of meson setup for both
 set -eu
 [ $# -ge 2 ] || {
@@ -22,7 +22,7 @@ b=$(git rev-parse --short --verify "$2^{commit}")
 shift 2
 [ $# -gt 0 ] || set -- smollm2-135m smollm2-135m:4 llama-3.2-1b llama-3.2-1b:4
 
-# build COMMIT: the program $out/COMMIT/build/tools/tuffet. A worktree holds a commit and nothing else.
+# build COMMIT: the program $out/COMMIT/build/tools/tuffet. A worktree holds the commit alone.
 build() {
     [ -d "$out/$1" ] || git worktree add --quiet --detach "$out/$1" "$1"
     [ -z "$(git -C "$out/$1" status --porcelain --untracked-files=no)" ] || {
@@ -45,7 +45,8 @@ rows() {
     }'
 }
 
-echo "$b against $a, ${PAIRS:-9} pairs, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), load $(cut -d' ' -f1-3 /proc/loadavg)" >&2
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+echo "$b against $a, ${PAIRS:-9} pairs, $cpu, load $(cut -d' ' -f1-3 /proc/loadavg)" >&2
 echo "| model | work | threads | $a, tokens/s | $b | ratio (range) | by CPU time (range) | $b is |"
 echo "|---|---|---:|---:|---:|---:|---:|---|"
 for shape; do

@@ -12,10 +12,10 @@
 #   arm76      numerics as a Cortex-A76 under qemu
 #   sme        the kernels of SME under a newer qemu, with vectors of 128, 256 and 512 bits, and
 #              numerics with the last
-#   armhf      results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap in 32 bits
+#   armhf      results on 32-bit ARM, under qemu: the suite "numerics", and sizes that wrap 32 bits
 #   riscv64    results on 64-bit RISC-V, under qemu: the suite "numerics", files and tokenizers
-#   rvv        the same with the kernels of V, by clang under a newer qemu: kernels with registers of
-#              128 and 256 bits, numerics with the latter
+#   rvv        the same with the kernels of V, by clang under a newer qemu: kernels with registers
+#              of 128 and 256 bits, numerics with the latter
 #   i386       32-bit x86: all tests but the longest; under qemu, where the kernel has no 32-bit
 #              programs, numerics, files and sizes
 #   cuda       the plug-in for all GPUs by nvcc, and the suite "gpu", which is skipped without a GPU

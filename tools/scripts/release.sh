@@ -7,9 +7,9 @@
 #
 # Everything is made twice, in clones of the tag in two folders, under another umask, language and
 # time zone, and must have the same bytes; the first time it is tried too. Refused are a tree with
-# changes, a tag that is not the version of meson.build or not in NEWS, and tests that failed or were
-# skipped without a reason. The tag of a release is vX.Y.Z, that of a candidate vX.Y.Z-rcN, while
-# NEWS may say "not yet released".
+# changes, a tag that is not the version of meson.build or not in NEWS, and tests that failed or
+# were skipped without a reason. The tag of a release is vX.Y.Z, that of a candidate vX.Y.Z-rcN,
+# while NEWS may say "not yet released".
 # FOLDER gets the archives, NOTES (the section of NEWS), SHA256SUMS and SHA256SUMS.sig.
 set -eu
 refuse() {
@@ -150,7 +150,8 @@ if [ -z "$tests" ]; then
     }
     check_tests "$work/tests.log"
 fi
-(umask 077 && CHECK=no LC_ALL=C TZ=Pacific/Kiritimati make "$work/a/longer/name" "$work/second") || exit
+(umask 077 && CHECK=no LC_ALL=C TZ=Pacific/Kiritimati make "$work/a/longer/name" "$work/second") ||
+    exit
 diff -rq "$work/first" "$work/second" >&2 || refuse "the second time, other bytes were made"
 
 # ---- signed

@@ -235,8 +235,8 @@ async def chunked(c, known, rng):
     coded = [b"%x\r\n%s\r\n" % (len(part), part) for part in parts]
     bad = rng.random() < 0.5
     if bad:
-        coded[rng.randrange(len(coded))] = rng.choice([b"zz\r\n", b"-5\r\n", b"7fffffffffffffff\r\n",
-                                                       b"\r\n", b"ffffffffffffffff\r\nxx"])
+        coded[rng.randrange(len(coded))] = rng.choice([
+            b"zz\r\n", b"-5\r\n", b"7fffffffffffffff\r\n", b"\r\n", b"ffffffffffffffff\r\nxx"])
     coded.insert(0, POST.format("/v1/completions", "Transfer-Encoding: chunked").encode())
     if bad:
         await c.send_last(*coded)

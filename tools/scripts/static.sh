@@ -117,7 +117,8 @@ pack() {
     "${gcc%gcc}strip" -o "$out/$name/tuffet" "$out/$1/tools/tuffet"
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH-0} python3 tools/scripts/sbom.py "$out/$1" tools/tuffet \
         "$out/$name/tuffet.spdx.json" "$out/$name/tuffet"
-    tar -C "$out" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=rX -c "$name" |
+    tar -C "$out" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go=rX \
+        -c "$name" |
         gzip -n9 >"$out/$name.tar.gz"
 }
 

@@ -7,8 +7,9 @@
 --check compares the file with what would be written, and ends with status 1 if they differ, or 77
 if this Python has another version of Unicode.
 
-The classes: \\p{Lu} with \\p{Lt}, \\p{Ll}, the other letters, \\p{M}, \\p{N}, \\p{P}, \\p{S}, and \\s,
-which is the property White_Space: the categories Z* and the characters U+0009..000D and U+0085.
+The classes: \\p{Lu} with \\p{Lt}, \\p{Ll}, the other letters, \\p{M}, \\p{N}, \\p{P}, \\p{S}, and
+\\s, which is the property White_Space: the categories Z* and the characters U+0009..000D and
+U+0085.
 """
 import sys
 import unicodedata

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a test of build/test many times, half of them beside as many busy loops as there are CPUs, and
-# says how many failed: sh tools/scripts/unsteady.sh TEST [TIMES]
+# Runs a test of build/test many times, half of them beside as many busy loops as there are CPUs,
+# and says how many failed: sh tools/scripts/unsteady.sh TEST [TIMES]
 # TIMES: 100 by default. BUILD: another build folder. The outputs of failures are in
 # BUILD/unsteady-TEST.log.
 set -eu
@@ -25,7 +25,8 @@ for i in $(seq "$times"); do
             loops="$loops $!"
         done
     fi
-    if ! meson test -C "$build" --no-rebuild --quiet --logbase unsteady -t 4 "$test" >/dev/null 2>&1; then
+    if ! meson test -C "$build" --no-rebuild --quiet --logbase unsteady -t 4 "$test" \
+        >/dev/null 2>&1; then
         failed=$((failed + 1))
         cat "$build/meson-logs/unsteady.txt" >>"$log"
     fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the library for WebAssembly, and one page that tells stories: sh tools/scripts/wasm.sh [BUILD]
+# Builds the library for WebAssembly, and one page that tells stories:
+# sh tools/scripts/wasm.sh [BUILD]
 # Makes build/wasm/tuffet.js, the library with the class Story (bindings/wasm), and
 # build/wasm/story.html, which has the library and the model that ships, in W8A8, inside: it needs
 # neither a server nor a network. Under Node.js the program must make the same W8A8 file, the same
@@ -14,7 +15,8 @@ wasm=build/wasm
 model=models/demo/stories2M.gguf
 
 sh tools/scripts/install.sh gcc libc6-dev emscripten nodejs meson ninja-build python3
-export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/usr/share/nodejs" # Debian's packages, of other Nodes too
+# Debian's packages, of other Nodes too
+export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/usr/share/nodejs"
 
 [ -d "$build" ] || meson setup "$build" --werror >/dev/null
 ninja -C "$build" --quiet tools/tuffet

@@ -3,8 +3,8 @@
 wheel.py LIBRARIES TAG OUT [LICENSE]...
 
 LIBRARIES is a folder of shared libraries, TAG the platform, such as manylinux_2_34_x86_64; LICENSE:
-of other software in the libraries. Writes OUT/tuffet-VERSION-py3-none-TAG.whl. The time of all files
-is SOURCE_DATE_EPOCH. The format: packaging.python.org, "Binary distribution format".
+of other software in the libraries. Writes OUT/tuffet-VERSION-py3-none-TAG.whl. The time of all
+files is SOURCE_DATE_EPOCH. The format: packaging.python.org, "Binary distribution format".
 """
 import base64
 import hashlib

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Builds Python wheels with the libraries in them, and tries them: sh tools/scripts/wheels.sh
 # [manylinux|musllinux]... Makes build/wheels/tuffet-VERSION-py3-none-TAG.whl: manylinux for glibc,
-# of the version that the libraries' symbols need, and musllinux for musl. The libraries need their C
-# library alone: threads are POSIX's, and jansson, which Debian has for glibc alone, is built from
+# of the version that the libraries' symbols need, and musllinux for musl. The libraries need their
+# C library alone: threads are POSIX's, and jansson, which Debian has for glibc alone, is built from
 # Debian's sources into libtuffet-quantize. Needs Debian, and root where packages are missing. The
-# first wheel is installed in an environment of its own and tells a story; a program linked with musl
-# opens the libraries of the second.
+# first wheel is installed in an environment of its own and tells a story; a program linked with
+# musl opens the libraries of the second.
 set -eu
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- manylinux musllinux

@@ -3,8 +3,8 @@
 #     sh tools/scripts/windows.sh [BUILD]       BUILD: a build for this machine with its tests
 # Makes the folder build/windows/tuffet, with the program, the model that ships and the licenses.
 # jansson and libevent, which Debian has for Linux alone, are built from Debian's sources. Needs
-# Debian on x86-64; wine runs the program. tests/cli/windows.py says what is compared. With CHECK=no,
-# the program is only built.
+# Debian on x86-64; wine runs the program. tests/cli/windows.py says what is compared. With
+# CHECK=no, the program is only built.
 set -eu
 cd "$(dirname "$0")/../.."
 native=${1:-build/test}

@@ -48,8 +48,8 @@ def lower_cases():
 
 def table():
     low, mn = lower_cases(), marks()
-    yield ("/* Marks and lower cases of Unicode %s, written by tools/scripts/wordpiece_tables.py. */"
-           % unicodedata.unidata_version)
+    yield ("/* Marks and lower cases of Unicode %s, written by "
+           "tools/scripts/wordpiece_tables.py. */" % unicodedata.unidata_version)
     yield "#ifndef TFT_WORDPIECE_TABLES_H"
     yield "#define TFT_WORDPIECE_TABLES_H"
     yield ""
@@ -60,7 +60,8 @@ def table():
     yield from rows(["{0x%x, 0x%x}" % tuple(r) for r in mn])
     yield "};"
     yield ""
-    yield "/* Sorted: of the code points first, first + step, ... last, each plus `add` is the lower"
+    yield ("/* Sorted: of the code points first, first + step, ... last, each plus `add` is the "
+           "lower")
     yield "   case. */"
     yield "static const struct {"
     yield "    uint32_t first, last;"

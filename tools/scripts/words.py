@@ -1,8 +1,8 @@
 """Counts the words that make a sentence slow to read: words.py [--worst N] [--bound] [FILE...]
 
-Prints a table by folder, or by FILE: how often "behind", "those", "whose" and "what" stand in 10,000
-words, and the mean length of a sentence. The groups are pages (*.md, without code), the public
-headers, comments of C files by top folder, and the strings of --help.
+Prints a table by folder, or by FILE: how often "behind", "those", "whose" and "what" stand in
+10,000 words, and the mean length of a sentence. The groups are pages (*.md, without code), the
+public headers, comments of C files by top folder, and the strings of --help.
 
 --worst N   print the N sentences with most of these words, with file and line
 --bound     exit with 1 if a group of the tree has more than `bounds` allows
@@ -41,7 +41,7 @@ Piece = collections.namedtuple("Piece", "group path line text")  # one paragraph
 
 
 def page(text):
-    """The paragraphs of a page, as (line, text), without code and quotations; `code` is one word."""
+    """The paragraphs of a page, as (line, text), without code and quotations. `code` is a word."""
     text = re.sub(r"^```.*?^```", lambda m: "\n" * m[0].count("\n"), text,
                   flags=re.DOTALL | re.MULTILINE)
     start, lines, code = 0, [], False
