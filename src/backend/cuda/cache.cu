@@ -4,9 +4,10 @@
 #include <math.h>
 
 #include "codes.cuh"
+#include "slots.cuh"
 #include "simd/fit.h"
 
-static constexpr uint32_t THREADS = 256;
+static constexpr uint32_t THREADS = 256, WARP = 32;
 
 /* *to = v, rounded to the type of *to. */
 static __device__ void narrow(float *to, float v)
@@ -44,9 +45,55 @@ static __global__ void store(struct tft_cuda_slots to, const float *k, const flo
     }
 }
 
+/* Rounds the key, or value, x(0) .. x(dim - 1) to bytes, by a warp. Returns its scale; NAN if x has
+   a NaN or an infinity. */
+template <typename Number>
+static __device__ float store_side(const struct tft_cuda_slots &to, uint32_t side, uint32_t head,
+                                   uint32_t slot, Number x)
+{
+    struct tft_affine q = byte_affine(to.dim, x);
+    int8_t *numbers = (int8_t *)(side ? to.v : to.k);
+    uint32_t width = side ? to.dim : key_width<int8_t>(to.dim);
+    bool has_nan = false;
+    for (uint32_t d = threadIdx.x % WARP; d < width; d += WARP) {
+        int byte = d < to.dim ? tft_affine_byte(x(d), &q) : q.zero;
+        has_nan |= byte == 0;
+        numbers[slot_at<int8_t>(to, side, head, slot, d)] = (int8_t)(byte ? byte - q.zero : -127);
+    }
+    if (threadIdx.x % WARP == 0)
+        *slot_scale(to, side, head, slot) = q.scale;
+    return any_lane(has_nan) ? NAN : q.scale;
+}
+
+/* tft_kv_store_int8 of keys and values. A warp has one token of a head: blockIdx.x counts as many
+   tokens as a thread block has warps, blockIdx.y is the head. */
+static __global__ void store_bytes(struct tft_cuda_slots to, const float *k, const float *v,
+                                   size_t ld, uint32_t M, const struct tft_cuda_start *start)
+{
+    uint32_t m = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP, head = blockIdx.y,
+             slot = start->slot[0] + m;
+    size_t at = m * ld + head * to.dim;
+    const float *offset = to.key_offset ? to.key_offset + head * to.dim : NULL;
+    if (m >= M)
+        return;
+    float of_key = store_side(to, 0, head, slot, [=](uint32_t d) {
+        return offset ? k[at + d] - offset[d] : k[at + d];
+    });
+    float of_value = store_side(to, 1, head, start->slot[1] + m,
+                                [=](uint32_t d) { return v[at + d]; });
+    if (threadIdx.x % WARP == 0 && !(of_key >= 0 && of_value >= 0))
+        *slot_scale(to, 0, head, slot) = NAN; /* attention has no numbers either */
+}
+
 void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const float *k,
                   const float *v, size_t ld, uint32_t M, const struct tft_cuda_start *start)
 {
+    if (to->scale[0]) {
+        uint32_t tokens = THREADS / WARP;
+        launch(stream, store_bytes, dim3((M + tokens - 1) / tokens, to->heads), THREADS, 0, *to, k,
+               v, ld, M, start);
+        return;
+    }
     /* the most panels that M slots can touch, from any first slot */
     dim3 blocks((M + 2 * TFT_KEY_PANEL - 2) / TFT_KEY_PANEL, to->heads);
     if (to->num == TFT_NUM_F16)
@@ -56,19 +103,22 @@ void tft_cuda_put(cudaStream_t stream, const struct tft_cuda_slots *to, const fl
 }
 
 /* tft_kv_drop_slots. A thread moves one channel of every 16th slot, in order: blockIdx.x is the
-   channel, blockIdx.y the head, threadIdx.x the column in the panels of keys. */
+   channel, blockIdx.y the head, threadIdx.x the column in the panels of keys. Of bytes, the threads
+   of the first channel also move the scales. */
 template <typename Num>
 static __global__ void drop(struct tft_cuda_slots s, uint32_t from, uint32_t n, uint32_t used)
 {
-    uint32_t c = threadIdx.x, d = blockIdx.x, dim = s.dim,
+    uint32_t c = threadIdx.x, d = blockIdx.x, head = blockIdx.y,
              slot = from + (c + TFT_KEY_PANEL - from % TFT_KEY_PANEL) % TFT_KEY_PANEL;
-    Num *keys = (Num *)s.k + (size_t)blockIdx.y * s.capacity[0] * dim,
-        *values = (Num *)s.v + (size_t)blockIdx.y * s.capacity[1] * dim;
+    Num *numbers[] = {(Num *)s.k, (Num *)s.v};
     for (; slot + n < used; slot += TFT_KEY_PANEL) {
         uint32_t old = slot + n;
-        keys[(slot / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c] =
-            keys[(old / TFT_KEY_PANEL * dim + d) * TFT_KEY_PANEL + c];
-        values[(size_t)slot * dim + d] = values[(size_t)old * dim + d];
+        for (uint32_t side = 0; side < 2; side++) {
+            numbers[side][slot_at<Num>(s, side, head, slot, d)] =
+                numbers[side][slot_at<Num>(s, side, head, old, d)];
+            if (sizeof(Num) == 1 && d == 0)
+                *slot_scale(s, side, head, slot) = *slot_scale(s, side, head, old);
+        }
     }
 }
 
@@ -76,7 +126,9 @@ void tft_cuda_drop_slots(cudaStream_t stream, const struct tft_cuda_slots *s, ui
                          uint32_t n, uint32_t used)
 {
     dim3 blocks(s->dim, s->heads);
-    if (s->num == TFT_NUM_F16)
+    if (s->scale[0])
+        launch(stream, drop<int8_t>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
+    else if (s->num == TFT_NUM_F16)
         launch(stream, drop<uint16_t>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
     else
         launch(stream, drop<float>, blocks, TFT_KEY_PANEL, 0, *s, from, n, used);
@@ -96,37 +148,45 @@ struct quantization {
 
 /* The keys or the values of a head for one block. */
 struct source {
-    const uint16_t *k, *v;         /* the head's slots: one of the two, the other is NULL */
+    const struct tft_cuda_slots *from;
     const uint32_t *order;         /* [block_tokens] slots */
     const uint16_t *channel_order; /* [dim] of keys, or NULL */
-    uint32_t dim;
+    const float *offset;           /* [dim] of keys, or NULL */
+    uint32_t side, head;           /* side: 0 for keys, 1 for values */
 };
 
 static __device__ struct source source_of(const struct quantization &ev, uint32_t head,
                                           const uint32_t *order)
 {
-    size_t at = (size_t)head * ev.from.capacity[!ev.keys] * ev.from.dim;
+    size_t first = (size_t)head * ev.from.dim;
     struct source x = {};
-    x.k = ev.keys ? (const uint16_t *)ev.from.k + at : NULL;
-    x.v = ev.keys ? NULL : (const uint16_t *)ev.from.v + at;
+    x.from = &ev.from;
     x.order = order;
-    x.channel_order =
-        ev.keys && ev.to.channel_order ? ev.to.channel_order + head * ev.from.dim : NULL;
-    x.dim = ev.from.dim;
+    x.channel_order = ev.keys && ev.to.channel_order ? ev.to.channel_order + first : NULL;
+    x.offset = ev.keys && ev.from.key_offset ? ev.from.key_offset + first : NULL;
+    x.side = !ev.keys;
+    x.head = head;
     return x;
 }
 
-static __device__ size_t key_at(uint32_t slot, uint32_t d, uint32_t dim)
+/* tft_kv_read: number d of token t. */
+static __device__ float read(const struct source &x, uint32_t t, uint32_t d)
 {
-    return ((size_t)(slot / TFT_KEY_PANEL) * dim + d) * TFT_KEY_PANEL + slot % TFT_KEY_PANEL;
+    const struct tft_cuda_slots &s = *x.from;
+    const void *numbers = x.side ? s.v : s.k;
+    uint32_t slot = x.order[t];
+    if (!s.scale[0])
+        return tft_f16_to_f32(
+            ((const uint16_t *)numbers)[slot_at<uint16_t>(s, x.side, x.head, slot, d)]);
+    float v = (float)((const int8_t *)numbers)[slot_at<int8_t>(s, x.side, x.head, slot, d)] *
+              *slot_scale(s, x.side, x.head, slot);
+    return x.offset ? v + x.offset[d] : v;
 }
 
-/* Number d of token t; d counts channels in the order of blocks. */
+/* The same; d counts channels in the order of blocks. */
 static __device__ float number(const struct source &x, uint32_t t, uint32_t d)
 {
-    uint32_t slot = x.order[t];
-    return tft_f16_to_f32(x.k ? x.k[key_at(slot, x.channel_order ? x.channel_order[d] : d, x.dim)]
-                              : x.v[(size_t)slot * x.dim + d]);
+    return read(x, t, x.channel_order ? x.channel_order[d] : d);
 }
 
 /* The numbers that share a scale: channels first .. first + n - 1 of a token if scales are per
@@ -344,7 +404,7 @@ static __device__ void store_codes(struct packing p, unsigned char *to)
     }
 }
 
-/* Copies a record of f16. */
+/* Writes a record of f16. */
 static __device__ void store_f16(const struct quantization &ev, const struct source &x,
                                  unsigned char *to)
 {
@@ -352,10 +412,7 @@ static __device__ void store_f16(const struct quantization &ev, const struct sou
     uint32_t dim = ev.to.dim;
     for (uint32_t i = threadIdx.x; i < ev.to.block_tokens * dim; i += THREADS) {
         uint32_t t = i / dim, d = i % dim;
-        if (ev.keys)
-            halves[key_at(t, d, dim)] = x.k[key_at(x.order[t], d, dim)];
-        else
-            halves[i] = x.v[(size_t)x.order[t] * dim + d];
+        halves[ev.keys ? key_at<uint16_t>(t, d, dim) : i] = tft_f32_to_f16(read(x, t, d));
     }
 }
 
@@ -376,46 +433,60 @@ static __global__ void __launch_bounds__(THREADS) fill_blocks(struct quantizatio
     store_codes({&ev, &s, &x, to + s.code_bytes, head, 0, 0}, to);
 }
 
-/* tft_kv_quantize, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
-   copies them back to the slots from `first` on. rows: [G, n, E]. A thread block has one slot
-   (blockIdx.x) of one head (blockIdx.y). */
-static __device__ uint16_t *stored(const struct tft_cuda_slots &s, bool keys, uint32_t slot,
-                                   uint32_t d)
-{
-    size_t head = (size_t)blockIdx.y * s.capacity[!keys] * s.dim;
-    return keys ? (uint16_t *)s.k + head + key_at(slot, d, s.dim)
-                : (uint16_t *)s.v + head + (size_t)slot * s.dim + d;
-}
-
-static __global__ void gather(uint16_t *rows, struct tft_cuda_slots s, bool keys,
+/* tft_kv_move, the tokens that stay: gather copies slots order[0 .. n - 1] to `rows`, scatter
+   copies them back to the slots from `first` on. Num: uint16_t, or int8_t for bytes. rows:
+   [G, n, E]; scales: [G, n] of bytes. A thread block has one slot (blockIdx.x) of one head
+   (blockIdx.y). */
+template <typename Num>
+static __global__ void gather(Num *rows, float *scales, struct tft_cuda_slots s, uint32_t side,
                               const uint32_t *order, uint32_t n)
 {
-    size_t at = ((size_t)blockIdx.y * n + blockIdx.x) * s.dim;
+    uint32_t head = blockIdx.y, slot = order[blockIdx.x];
+    size_t row = (size_t)head * n + blockIdx.x;
+    const Num *numbers = (const Num *)(side ? s.v : s.k);
     for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x)
-        rows[at + d] = *stored(s, keys, order[blockIdx.x], d);
+        rows[row * s.dim + d] = numbers[slot_at<Num>(s, side, head, slot, d)];
+    if (sizeof(Num) == 1 && threadIdx.x == 0)
+        scales[row] = *slot_scale(s, side, head, slot);
 }
 
-static __global__ void scatter(struct tft_cuda_slots s, const uint16_t *rows, bool keys,
-                               uint32_t first, uint32_t n)
+template <typename Num>
+static __global__ void scatter(struct tft_cuda_slots s, const Num *rows, const float *scales,
+                               uint32_t side, uint32_t first, uint32_t n)
 {
-    size_t at = ((size_t)blockIdx.y * n + blockIdx.x) * s.dim;
+    uint32_t head = blockIdx.y, slot = first + blockIdx.x;
+    size_t row = (size_t)head * n + blockIdx.x;
+    Num *numbers = (Num *)(side ? s.v : s.k);
     for (uint32_t d = threadIdx.x; d < s.dim; d += blockDim.x)
-        *stored(s, keys, first + blockIdx.x, d) = rows[at + d];
+        numbers[slot_at<Num>(s, side, head, slot, d)] = rows[row * s.dim + d];
+    if (sizeof(Num) == 1 && threadIdx.x == 0)
+        *slot_scale(s, side, head, slot) = scales[row];
+}
+
+/* order: [e->stay] slots; rows, scales: workspace */
+template <typename Num>
+static void move(cudaStream_t stream, const struct tft_cuda_slots &s,
+                 const struct tft_cuda_quantization &e, const uint32_t *order, Num *rows,
+                 float *scales)
+{
+    dim3 blocks(e.stay, s.heads);
+    launch(stream, gather<Num>, blocks, 64, 0, rows, scales, s, !e.keys, order, e.stay);
+    launch(stream, scatter<Num>, blocks, 64, 0, s, rows, scales, !e.keys, e.first_slot, e.stay);
 }
 
 void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                    const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
-                    const struct tft_cuda_clips *clips, uint16_t *workspace)
+                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                          const struct tft_cuda_clips *clips, void *workspace)
 {
     struct quantization ev = {*to, *from, *clips, e->order, e->first_block, e->keys};
+    const uint32_t *staying = e->order + e->n_blocks * to->block_tokens;
+    float *scales = (float *)workspace;
     if (e->n_blocks)
         launch(stream, fill_blocks, dim3(e->n_blocks, to->heads), THREADS, 0, ev);
-    if (e->stay) {
-        launch(stream, gather, dim3(e->stay, to->heads), 64, 0, workspace, *from, e->keys,
-               e->order + e->n_blocks * to->block_tokens, e->stay);
-        launch(stream, scatter, dim3(e->stay, to->heads), 64, 0, *from, workspace, e->keys,
-               e->first_slot, e->stay);
-    }
+    if (e->stay && from->scale[0])
+        move(stream, *from, *e, staying, (int8_t *)(scales + to->heads * e->stay), scales);
+    else if (e->stay)
+        move(stream, *from, *e, staying, (uint16_t *)workspace, scales);
 }
 
 /* tft_kv_drop_blocks: drops the first n of `used` records. A thread moves 8 bytes of each record,

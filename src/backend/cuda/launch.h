@@ -116,14 +116,16 @@ void tft_cuda_linear(cudaStream_t stream, const struct tft_cuda_product *product
 
 /* ---- cache.cu, attend.cu, split.cu */
 
-/* The slots of a layer (kv/kv.h). */
+/* The slots of a layer (kv/kv.h): floats, or bytes if `scale` is not NULL. */
 struct tft_cuda_slots {
-    void *k;              /* [G, K capacity / 16, E, 16] */
-    void *v;              /* [G, V capacity, E] */
-    enum tft_num num;     /* F16 or F32 */
+    void *k;              /* [G, K capacity / 16, E, 16]; bytes: [.., E / 4 rounded up, 16, 4] */
+    void *v;              /* [G, V capacity, E]; bytes: [G, V capacity / 4, E, 4] */
+    enum tft_num num;     /* of floats: F16 or F32 */
     uint32_t capacity[2]; /* slots of keys, of values, multiples of 16 */
     uint32_t heads;       /* G */
     uint32_t dim;         /* E */
+    float *scale[2];      /* [G, capacity] of bytes, of keys and of values: struct tft_kv_int8 */
+    const float *key_offset; /* [G, E] what slots of bytes have keys less of; NULL: nothing */
 };
 
 /* The keys or the values of a layer's blocks: records of codes, then scales (kv/kv.h). */
@@ -210,11 +212,11 @@ struct tft_cuda_quantization {
     uint32_t first_slot;    /* moved together from this slot on */
 };
 
-/* Quantizes the due tokens into new blocks and closes the gaps in the f16 slots.
-   workspace: [G, stay, E] */
+/* Quantizes the due tokens into new blocks and closes the gaps in the slots, of f16 or bytes.
+   workspace: [G, stay] rows of tft_kv_row_bytes, aligned to 4 */
 void tft_cuda_quantize_kv(cudaStream_t stream, const struct tft_cuda_blocks *to,
-                    const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
-                    const struct tft_cuda_clips *clips, uint16_t *workspace);
+                          const struct tft_cuda_slots *from, const struct tft_cuda_quantization *e,
+                          const struct tft_cuda_clips *clips, void *workspace);
 
 /* Drops the first n of used[0] blocks of keys and of used[1] blocks of values, of all heads; the
    others move to the front (tft_kv_drop_blocks). */

@@ -235,12 +235,12 @@ static void one_shape(struct gpu *g, const struct shape *s)
     for (size_t i = 0; i < s->M * ldq; i++)
         q[i] = check_float(c) * 0.2f; /* small, so that one position does not outweigh the others */
 
-    struct tft_cuda_slots slots = {gpu_copy(k, rows * s->dim * size),
-                                   gpu_copy(v, rows * s->dim * size),
-                                   s->num,
-                                   {(uint32_t)s->capacity, (uint32_t)s->capacity},
-                                   (uint32_t)s->heads,
-                                   (uint32_t)s->dim};
+    struct tft_cuda_slots slots = {.k = gpu_copy(k, rows * s->dim * size),
+                                   .v = gpu_copy(v, rows * s->dim * size),
+                                   .num = s->num,
+                                   .capacity = {(uint32_t)s->capacity, (uint32_t)s->capacity},
+                                   .heads = (uint32_t)s->heads,
+                                   .dim = (uint32_t)s->dim};
     struct tft_cuda_blocks blocks = {.dim = 0};
     struct tft_cuda_start start = {.slot = {(uint32_t)s->slot, (uint32_t)s->slot},
                                    .blocks = {(uint32_t)s->blocks, (uint32_t)s->blocks}};
@@ -406,12 +406,12 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     const uint16_t(*device_quads)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
     copies = copies < 50 ? copies : 50; /* each has four allocations */
     for (size_t i = 0; i < copies; i++) {
-        t.slots[i] = (struct tft_cuda_slots){gpu_copy(numbers, of_slots),
-                                             gpu_copy(numbers, of_slots),
-                                             TFT_NUM_F16,
-                                             {capacity, capacity},
-                                             HEADS,
-                                             DIM};
+        t.slots[i] = (struct tft_cuda_slots){.k = gpu_copy(numbers, of_slots),
+                                             .v = gpu_copy(numbers, of_slots),
+                                             .num = TFT_NUM_F16,
+                                             .capacity = {capacity, capacity},
+                                             .heads = HEADS,
+                                             .dim = DIM};
         if (!coded)
             continue;
         t.blocks[i] = (struct tft_cuda_blocks){.k = side,

@@ -1,6 +1,7 @@
 /* cache.cu, compared with the cache of a session on the CPU (kv/kv.h), both filled with
    the same random numbers. */
 #define _POSIX_C_SOURCE 200809L /* mkstemp */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "run/session.h"
 
 enum { HEADS = 4, DIM = 20 }; /* of the small model: KV heads of all layers, channels of one */
+enum { MOST_NUMBERS = 2 * 1024 * DIM }; /* of the slots of a layer */
 
 /* A session of the small model. */
 struct opened {
@@ -86,8 +88,48 @@ static size_t layer_bytes(const struct tft_kv *kv, enum tft_kv_which which)
     return kv->n_head_kv * head_numbers(kv, which) * tft_num_bytes(kv->num);
 }
 
+/* The place of number d of a slot of bytes on the GPU (launch.h). */
+static size_t byte_at(const struct tft_kv *kv, enum tft_kv_which which, uint32_t head,
+                      uint32_t slot, size_t d)
+{
+    size_t dim = kv->head_dim, i = (size_t)head * kv->capacity[which] + slot;
+    return which == TFT_KV_K ? (i / 16 * dim + d / 4 * 4) * 16 + i % 16 * 4 + d % 4
+                             : (i / 4 * dim + d) * 4 + i % 4;
+}
+
+/* Copies keys, or values, of slots of bytes to the GPU, and their scales. */
+static void put_side_bytes(const struct tft_kv *kv, uint32_t layer, enum tft_kv_which which,
+                           void **numbers, float **scale)
+{
+    static char number[MOST_NUMBERS];
+    static float scales[MOST_NUMBERS / DIM];
+    size_t slots = (size_t)kv->n_head_kv * kv->capacity[which];
+    for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        for (uint32_t slot = 0; slot < kv->capacity[which]; slot++) {
+            char row[sizeof(float) + DIM];
+            tft_kv_take_int8(kv, layer, h, which, slot, row);
+            memcpy(&scales[(size_t)h * kv->capacity[which] + slot], row, sizeof(float));
+            for (size_t d = 0; d < DIM; d++)
+                number[byte_at(kv, which, h, slot, d)] = row[sizeof(float) + d];
+        }
+    *numbers = gpu_copy(number, slots * DIM);
+    *scale = gpu_copy(scales, slots * sizeof(float));
+}
+
 static struct tft_cuda_slots put_slots(const struct tft_kv *kv, uint32_t layer)
 {
+    if (kv->policy.i8) {
+        const float *offset = tft_kv_key_offset(kv, layer, 0);
+        struct tft_cuda_slots slots = {
+            .capacity = {kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]},
+            .heads = kv->n_head_kv,
+            .dim = kv->head_dim,
+            .key_offset = offset ? gpu_copy(offset, kv->n_head_kv * DIM * sizeof *offset) : NULL,
+        };
+        put_side_bytes(kv, layer, TFT_KV_K, &slots.k, &slots.scale[0]);
+        put_side_bytes(kv, layer, TFT_KV_V, &slots.v, &slots.scale[1]);
+        return slots;
+    }
     return (struct tft_cuda_slots){
         .k = gpu_copy(tft_kv_keys(kv, layer, 0, 0), layer_bytes(kv, TFT_KV_K)),
         .v = gpu_copy(tft_kv_values(kv, layer, 0, 0), layer_bytes(kv, TFT_KV_V)),
@@ -98,18 +140,62 @@ static struct tft_cuda_slots put_slots(const struct tft_kv *kv, uint32_t layer)
     };
 }
 
+/* Random slots of bytes: keys and values of magnitudes that differ by a factor of up to 8. */
+static void fill_bytes(struct check *c, const struct tft_kv *kv, uint32_t layer)
+{
+    for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            for (uint32_t slot = 0; slot < kv->capacity[side]; slot++) {
+                float x[DIM];
+                check_fill(c, x, DIM);
+                for (size_t d = 0; d < DIM; d++)
+                    x[d] *= (float)(1 + slot % 8);
+                tft_kv_store_int8(kv, c->ref, layer, h, side ? TFT_KV_V : TFT_KV_K, slot, x);
+            }
+}
+
 static void fill_slots(struct check *c, const struct tft_kv *kv, uint32_t layer)
 {
+    if (kv->policy.i8) {
+        fill_bytes(c, kv, layer);
+        return;
+    }
     check_fill_num(c, tft_kv_keys(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv, TFT_KV_K),
                    kv->num);
     check_fill_num(c, tft_kv_values(kv, layer, 0, 0), kv->n_head_kv * head_numbers(kv, TFT_KV_V),
                    kv->num);
 }
 
+/* Compares the keys, or the values, of slots of bytes 0 .. used - 1. */
+static void same_bytes(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
+                       const struct tft_cuda_slots *got, enum tft_kv_which which, uint32_t used,
+                       const char *what)
+{
+    size_t slots = (size_t)kv->n_head_kv * kv->capacity[which];
+    char *number = check_buf(g->c, slots * DIM, 1);
+    float *scale = check_buf(g->c, slots, sizeof *scale);
+    gpu_read(g, number, which == TFT_KV_K ? got->k : got->v, slots * DIM);
+    gpu_read(g, scale, got->scale[which], slots * sizeof *scale);
+    for (uint32_t h = 0; h < kv->n_head_kv; h++)
+        for (uint32_t slot = 0; slot < used; slot++) {
+            char want[sizeof *scale + DIM], row[sizeof *scale + DIM];
+            tft_kv_take_int8(kv, layer, h, which, slot, want);
+            memcpy(row, &scale[(size_t)h * kv->capacity[which] + slot], sizeof *scale);
+            for (size_t d = 0; d < DIM; d++)
+                row[sizeof *scale + d] = number[byte_at(kv, which, h, slot, d)];
+            check_same(g->c, want, row, sizeof row, "%s: side %d of slot %u, head %u", what, which,
+                       slot, h);
+        }
+}
+
 /* Compares the values of slots 0 .. used - 1. */
 static void same_values(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
                         const struct tft_cuda_slots *got, uint32_t used, const char *what)
 {
+    if (kv->policy.i8) {
+        same_bytes(g, kv, layer, got, TFT_KV_V, used, what);
+        return;
+    }
     size_t size = tft_num_bytes(kv->num), bytes = layer_bytes(kv, TFT_KV_V);
     char *v = check_buf(g->c, bytes, 1);
     gpu_read(g, v, got->v, bytes);
@@ -122,6 +208,10 @@ static void same_values(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
 static void same_keys(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
                       const struct tft_cuda_slots *got, uint32_t used, const char *what)
 {
+    if (kv->policy.i8) {
+        same_bytes(g, kv, layer, got, TFT_KV_K, used, what);
+        return;
+    }
     size_t size = tft_num_bytes(kv->num), dim = kv->head_dim, key = dim * TFT_KEY_PANEL,
            bytes = layer_bytes(kv, TFT_KV_K);
     char *k = check_buf(g->c, bytes, 1);
@@ -138,13 +228,25 @@ static void same_keys(struct gpu *g, const struct tft_kv *kv, uint32_t layer,
     }
 }
 
+/* Of slots without blocks. */
+static const char *const slots_of[] = {"f16", "f32", "i8"};
+
+/* Random offsets of the keys in slots of bytes. */
+static void give_offsets(struct check *c, struct opened *h)
+{
+    static float offset[HEADS * DIM];
+    check_fill(c, offset, HEADS * DIM);
+    h->s->kv.key_offset = offset;
+}
+
 static void put(struct gpu *g)
 {
     if (!check_named(g->c, "put"))
         return;
-    for (int i = 0; i < (g->c->thorough ? 20 : 8); i++) {
-        struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 200);
+    for (int i = 0; i < (g->c->thorough ? 30 : 12); i++) {
+        struct opened h = open_session(g->c, slots_of[i % 3], 200);
         struct tft_kernels kern = *g->c->ref;
+        bool i8 = h.kv->policy.i8;
         uint32_t M = 1 + (uint32_t)check_below(g->c, 70), layer = i % 4 / 2,
                  slot[] = {(uint32_t)check_below(g->c, 100), (uint32_t)check_below(g->c, 100)};
         size_t width = (size_t)h.kv->n_head_kv * h.kv->head_dim, ld = width + check_below(g->c, 4),
@@ -153,6 +255,14 @@ static void put(struct gpu *g)
         struct tft_cuda_start start = {.slot = {slot[TFT_KV_K], slot[TFT_KV_V]}};
         check_fill(g->c, k, M * ld);
         check_fill(g->c, v, M * ld);
+        if (i8 && i % 2)
+            give_offsets(g->c, &h);
+        if (i8) { /* not numbers: the key is marked; a value too small for a scale */
+            k[check_below(g->c, M * ld)] = NAN;
+            v[check_below(g->c, M * ld)] = i % 2 ? -INFINITY : NAN;
+            v[check_below(g->c, M * ld)] = 1e-38f;
+            start.slot[TFT_KV_V] = slot[TFT_KV_V] = slot[TFT_KV_K];
+        }
         fill_slots(g->c, h.kv, layer);
         struct tft_cuda_slots slots = put_slots(h.kv, layer);
         tft_cuda_put(g->stream, &slots, gpu_copy(k, n), gpu_copy(v, n), ld, M,
@@ -174,8 +284,8 @@ static void drop(struct gpu *g)
 {
     if (!check_named(g->c, "drop"))
         return;
-    for (int i = 0; i < (g->c->thorough ? 20 : 8); i++) {
-        struct opened h = open_session(g->c, i % 2 ? "f32" : "f16", 300);
+    for (int i = 0; i < (g->c->thorough ? 30 : 12); i++) {
+        struct opened h = open_session(g->c, slots_of[i % 3], 300);
         uint32_t n = 16 * (1 + (uint32_t)check_below(g->c, 6)),
                  from = (uint32_t)check_below(g->c, 60);
         uint32_t used = from + n + (uint32_t)check_below(g->c, 130);
@@ -265,7 +375,7 @@ static void quantize_once(struct gpu *g, const struct opened *h, uint32_t layer,
     };
     tft_cuda_quantize_kv(
         g->stream, &blocks, &slots, &on_gpu, &clips,
-        gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * kv->head_dim * sizeof(uint16_t)));
+        gpu_alloc((size_t)kv->n_head_kv * (e->stay + 1) * tft_kv_row_bytes(kv, kv->head_dim)));
     for (uint32_t head = 0; head < kv->n_head_kv; head++)
         tft_kv_quantize(kv, g->c->ref, layer, head, which, e, 0);
     same_blocks(g, kv, layer, &blocks, which, e->first + e->n_blocks, what);
@@ -281,8 +391,10 @@ static void quantize(struct gpu *g)
 {
     if (!check_named(g->c, "quantize"))
         return;
-    for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
+    for (size_t i = 0; i < N_BLOCK_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
+        if (h.kv->policy.i8 && check_below(g->c, 2))
+            give_offsets(g->c, &h);
         tft_kv_plan(&h.s->kv, 400);
         for (uint32_t c = 0; c < h.kv->plan.n_chunk; c++) {
             const struct tft_kv_chunk *chunk = &h.kv->plan.chunk[c];
@@ -300,7 +412,7 @@ static void drop_blocks(struct gpu *g)
 {
     if (!check_named(g->c, "drop_blocks"))
         return;
-    for (size_t i = 0; i < N_DEVICE_CACHES; i++) {
+    for (size_t i = 0; i < N_BLOCK_CACHES; i++) {
         struct opened h = open_session(g->c, caches[i].kv, 500);
         uint32_t blocks[] = {h.kv->n_blocks - (uint32_t)check_below(g->c, 2),
                              h.kv->n_blocks - (uint32_t)check_below(g->c, 2)},
