@@ -1,11 +1,12 @@
 /*
  * Attention over the slots and the blocks of codes of the cache (kv/kv.h), with the bits of
- * backend/cpu/attend.c. span.cuh has the work on a span. The two kernels are:
+ * backend/cpu/attend.c. span.cuh has the work on a span, int8.cuh that on slots of bytes. The two
+ * kernels are:
  *
  *      attend_tiles   more tokens: a thread block goes through all spans of its tile
  *      attend_split   one token: a thread block has one span, and the last one merges the spans
  */
-#include "span.cuh"
+#include "int8.cuh"
 
 /* ---------------------------------------------------------------------------------------- spans */
 
@@ -16,17 +17,30 @@ static __device__ void softmax_row(const struct workspace<ROWS> &w, uint32_t r, 
     softmax(w.p[r], n, blend, &w.max[r], &w.sum[r], &w.old_weight[r], &w.new_weight[r]);
 }
 
+/* Num is int8_t if slots are bytes. */
+template <typename Num> static constexpr bool is_byte = sizeof(Num) == 1;
+
 /* Scores, softmax and mix of the span of slots from `start` on. */
 template <uint32_t ROWS, typename Num>
 static __device__ void attend_slots(const struct workspace<ROWS> &w, const struct attention &a,
                                     const struct tile &t, uint32_t start, bool blend)
 {
-    score_slots<ROWS, Num>(w, a, t, start);
+    if constexpr (is_byte<Num>)
+        score_bytes(w, a, t, start);
+    else
+        score_slots<ROWS, Num>(w, a, t, start);
     for (uint32_t r = threadIdx.x / WARP; r < t.n; r += THREADS / WARP)
-        if (uint32_t n = visible(t, K, r, start))
-            softmax_row(w, r, n, blend);
+        if (uint32_t n = visible(t, K, r, start)) {
+            if constexpr (is_byte<Num>)
+                softmax_bytes(w, a, t, r, start, n, blend);
+            else
+                softmax_row(w, r, n, blend);
+        }
     __syncthreads();
-    mix_slots<ROWS, Num>(w, a, t, start, blend);
+    if constexpr (is_byte<Num>)
+        mix_bytes(w, a, t, start, blend);
+    else
+        mix_slots<ROWS, Num>(w, a, t, start, blend);
 }
 
 /* Scores, softmax and mix of span i of the blocks. */
@@ -54,6 +68,8 @@ static __global__ void __launch_bounds__(THREADS, 2) attend_tiles(struct attenti
     struct tile t = tile_of(a, blockIdx.x, blockIdx.y * ROWS, ROWS);
     load_queries(w, a, t);
     __syncthreads();
+    if constexpr (is_byte<Num>)
+        byte_queries(w, a, t);
     for (uint32_t i = 0; i < slot_spans(t, K); i++)
         attend_slots<ROWS, Num>(w, a, t, i * SPAN, i > 0);
     for (uint32_t i = 0; CODED && i < block_spans(a, K); i++)
@@ -123,6 +139,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
     struct workspace<ROWS> w = take_workspace<ROWS>(a);
     load_queries(w, a, t);
     __syncthreads();
+    if constexpr (is_byte<Num>)
+        if (!coded)
+            byte_queries(w, a, t);
     if (coded)
         attend_blocks<ROWS>(w, a, t, span - partials.slot_spans, false);
     else
@@ -181,9 +200,15 @@ void tft_cuda_attend(cudaStream_t stream, const struct tft_cuda_rows *y, const f
                      const struct tft_cuda_partials *partials)
 {
     struct attention a = {*y, *slots, {}, q, ldq, H, M, skip, start};
-    if (blocks) {
+    bool bytes = slots->scale[K];
+    if (blocks)
         a.blocks = *blocks;
+    if (blocks && bytes) {
+        attend<int8_t, true>(stream, a, *partials);
+    } else if (blocks) {
         attend<uint16_t, true>(stream, a, *partials);
+    } else if (bytes) {
+        attend<int8_t, false>(stream, a, *partials);
     } else if (slots->num == TFT_NUM_F16) {
         attend<uint16_t, false>(stream, a, *partials);
     } else {

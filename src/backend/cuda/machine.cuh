@@ -38,6 +38,14 @@ static __device__ __forceinline__ int32_t dot4(uint32_t x, uint32_t w, int32_t s
     return d;
 }
 
+/* The same with signed bytes of x. */
+static __device__ __forceinline__ int32_t dot4_signed(uint32_t x, uint32_t w, int32_t sum)
+{
+    int32_t d;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(w), "r"(sum));
+    return d;
+}
+
 /*
  * C += A B, exact, by the 32 lanes of a warp: A is [16, 32] u8, B [32, 8] s8, C [16, 8].
  * Lane 4 g + t (g < 8, t < 4) holds

@@ -9,7 +9,7 @@
  *      merge          tft_blend_fn: joins the span with the earlier spans, in order of positions
  *
  * On codes, scores and mix are exact sums of integers (tft_score_codes_fn, tft_mix_codes_fn): first
- * the queries or the probabilities are folded to integers.
+ * the queries or the probabilities are folded to integers. int8.cuh does it for slots of bytes.
  *
  * A row is one query: row i of a KV head is query head i % group of token i / group; `group` query
  * heads share the KV head. A thread block has a tile: ROWS rows of one KV head of a chunk's tokens.
@@ -21,6 +21,7 @@
 
 #include "simd/affine.h"
 #include "codes.cuh"
+#include "slots.cuh"
 
 static constexpr uint32_t SPAN = 256, THREADS = SPAN, WARP = 32, LANES = 16;
 
@@ -61,6 +62,12 @@ template <uint32_t ROWS> struct workspace {
     float *max, *sum;               /* [ROWS] of the spans so far */
     float *old_weight, *new_weight; /* [ROWS] weights of the spans so far and of the new span */
 
+    /* If slots are bytes: */
+    float *query_step, *weight_step; /* [ROWS] */
+    float *lacking;  /* [ROWS] what the scores of slots lack beside those of blocks */
+    int8_t *query;   /* [E / 4 rounded up, ROWS, 4] bytes of the queries, less their zero point */
+    uint8_t *weight; /* [ROWS, SPAN] bytes of the weights of values */
+
     /* If the cache has codes: vectors folded to integers x = 128 high + low. Only 8-bit codes use
        `low`. A folded vector means x * step. */
     int8_t *high, *low;           /* [ROWS, folded] */
@@ -89,8 +96,9 @@ static constexpr size_t MAX_WORKSPACE = 64 << 10;
 template <uint32_t ROWS>
 static size_t workspace_bytes(const struct attention &a)
 {
-    size_t own = sizeof(float) * ROWS * (SPAN + 2 * a.slots.dim + 4);
-    return own +
+    size_t own = sizeof(float) * ROWS * (SPAN + 2 * a.slots.dim + 4),
+           bytes = ROWS * (3 * sizeof(float) + key_width<int8_t>(a.slots.dim) + SPAN);
+    return own + (a.slots.scale[K] ? bytes : 0) +
            (a.blocks.dim ? ROWS * (3 * FOLDS * sizeof(float) + 2 * folded_numbers(a.blocks)) : 0);
 }
 
@@ -106,7 +114,16 @@ static __device__ struct workspace<ROWS> take_workspace(const struct attention &
     w.sum = w.max + ROWS;
     w.old_weight = w.sum + ROWS;
     w.new_weight = w.old_weight + ROWS;
-    w.step = (float (*)[FOLDS])(w.new_weight + ROWS);
+    memory = w.new_weight + ROWS;
+    if (a.slots.scale[K]) {
+        w.query_step = memory;
+        w.weight_step = w.query_step + ROWS;
+        w.lacking = w.weight_step + ROWS;
+        w.query = (int8_t *)(w.lacking + ROWS);
+        w.weight = (uint8_t *)w.query + ROWS * key_width<int8_t>(dim);
+        memory = (float *)(w.weight + ROWS * SPAN);
+    }
+    w.step = (float (*)[FOLDS])memory;
     w.base = w.step + ROWS;
     w.correction = (int32_t(*)[FOLDS])(w.base + ROWS);
     w.folded = folded_numbers(a.blocks);
@@ -179,9 +196,10 @@ static __device__ void load_queries(const struct workspace<ROWS> &w, const struc
 }
 
 /* By a warp: tft_softmax_fn of the first n numbers of a row's p. If `blend`, *old_weight and
-   *new_weight become the weights of the spans so far and of this span. */
+   *new_weight become the weights of the spans so far and of this span. The scores lack the number
+   `lacking`. */
 static __device__ void softmax(float *p, uint32_t n, bool blend, float *max, float *sum,
-                               float *old_weight, float *new_weight)
+                               float *old_weight, float *new_weight, float lacking = 0)
 {
     uint32_t lane = threadIdx.x % WARP;
     float top = p[0], total = 0; /* maximum and sum of this span */
@@ -200,6 +218,7 @@ static __device__ void softmax(float *p, uint32_t n, bool blend, float *max, flo
         total += __shfl_down_sync(0xffffffff, total, half);
     if (lane)
         return;
+    top += lacking;
     if (blend) {
         float both = *max > top ? *max : top;
         *old_weight = tft_expf(*max - both);

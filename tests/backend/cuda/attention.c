@@ -6,10 +6,18 @@
 #include "data.h"
 #include "simd/expf.h"
 #include "gpu.h"
+#include "kv/kv.h"
 #include "simd/half.h"
 #include "backend/cuda/launch.h"
 
 enum { SPAN = TFT_CODED_SPAN, MAX_HEADS = 4 };
+
+/* Slots of bytes. */
+struct bytes {
+    int8_t *number[2]; /* [heads, capacity, dim] of keys, of values; NULL: slots are floats */
+    float *scale[2];   /* [heads, capacity] */
+    float *offset;     /* [heads, dim] of keys, or NULL */
+};
 
 /* The keys or the values of blocks. */
 struct side {
@@ -21,7 +29,8 @@ struct side {
 
 struct shape {
     size_t M, skip, dim, heads, group, slot, capacity; /* as in tft_cuda_attend */
-    enum tft_num num;
+    enum tft_num num; /* of slots that are floats */
+    struct bytes bytes;
 
     size_t blocks, n_blocks; /* full, that there is room for */
     size_t block_tokens;     /* 0: no blocks */
@@ -134,6 +143,49 @@ static void attend_slots(const struct tft_kernels *ref, const struct shape *s, s
     ref->mix[s->num](&(struct tft_mix){p->o, s->dim, scores, SPAN, v, 1, n, s->dim});
 }
 
+/* y: [N] = the byte vector x times the rows of W, as backend/cpu/int8.c multiplies. */
+static void multiply(const struct tft_kernels *ref, float *y, size_t N, const uint8_t *x,
+                     const struct tft_affine *xq, const struct tft_panels *w)
+{
+    ref->gemm_i8(&(struct tft_gemm_i8){
+        .y = y, .ldy = N, .x = x, .ldx = w->cols, .xq = xq, .w = w, .M = 1, .N = N});
+}
+
+/* Slots start .. start + n - 1 of a head, which are bytes: backend/cpu/int8.c. */
+static void attend_bytes(const struct tft_kernels *ref, const struct shape *s, struct part *p,
+                         const float *q, size_t head, size_t start, uint32_t n)
+{
+    static int8_t keys[SPAN * SPAN], values[SPAN * SPAN];
+    size_t at = head * s->capacity + start, cols = tft_panel_cols(s->dim);
+    float scores[SPAN], ones[SPAN], step, factor = 1.0f / sqrtf((float)s->dim), lacking = 0;
+    int32_t sum[SPAN] = {0}, unused[SPAN] = {0};
+    uint8_t query[SPAN], weight[SPAN] = {0};
+    struct tft_affine xq = tft_kv_affine(ref, q, s->dim);
+    memset(keys, 0, sizeof keys);
+    memset(values, 0, sizeof values);
+    for (size_t j = 0; j < n; j++)
+        for (size_t d = 0; d < s->dim; d++) {
+            int8_t k = s->bytes.number[0][(at + j) * s->dim + d];
+            keys[tft_panel_at(j, d, cols)] = k;
+            values[tft_panel_at(d, j, SPAN)] = s->bytes.number[1][(at + j) * s->dim + d];
+            sum[j] += k;
+        }
+    for (size_t i = 0; i < SPAN; i++)
+        ones[i] = 1;
+    memset(query, xq.zero, sizeof query);
+    ref->quantize(query, q, s->dim, &xq);
+    xq.scale *= factor;
+    multiply(ref, scores, n, query, &xq,
+             &(struct tft_panels){keys, s->bytes.scale[0] + at, sum, cols});
+    ref->softmax_u8(&(struct tft_softmax_u8){weight, SPAN, scores, SPAN, s->bytes.scale[1] + at, &n,
+                                             1, &p->max, &p->sum, &step});
+    multiply(ref, p->o, s->dim, weight, &(struct tft_affine){.scale = step},
+             &(struct tft_panels){values, ones, unused, SPAN});
+    for (size_t d = 0; d < s->dim && s->bytes.offset && s->blocks; d++)
+        lacking += q[d] * s->bytes.offset[head * s->dim + d];
+    p->max += lacking * factor;
+}
+
 /* Blocks first .. first + n - 1. q: its channels in the order of the stored keys */
 static void attend_blocks(const struct tft_kernels *ref, const struct shape *s, struct part *p,
                           const float *q, size_t head, size_t first, size_t n)
@@ -173,9 +225,12 @@ static void attend(const struct tft_kernels *ref, const struct shape *s, float *
     size_t size = tft_num_bytes(s->num) * s->dim,
            most = s->block_tokens ? SPAN / s->block_tokens : 0;
     for (size_t start = 0; start < seen; start += SPAN) {
-        size_t at = (head * s->capacity + start) * size;
-        attend_slots(ref, s, start ? &p : &all, q, k + at, v + at,
-                     seen - start < SPAN ? seen - start : SPAN);
+        size_t at = (head * s->capacity + start) * size,
+               n = seen - start < SPAN ? seen - start : SPAN;
+        if (s->bytes.number[0])
+            attend_bytes(ref, s, start ? &p : &all, q, head, start, (uint32_t)n);
+        else
+            attend_slots(ref, s, start ? &p : &all, q, k + at, v + at, n);
         if (start)
             merge(ref, &all, &p, s->dim);
     }
@@ -215,6 +270,49 @@ static struct tft_cuda_blocks put_blocks(const struct shape *s)
     return b;
 }
 
+/* Random slots of bytes. The scales of a head differ by a factor of up to 4. */
+static void make_bytes(struct check *c, struct shape *s)
+{
+    size_t slots = s->heads * s->capacity;
+    for (int side = 0; side < 2; side++) {
+        s->bytes.number[side] = check_buf(c, slots * s->dim, 1);
+        s->bytes.scale[side] = check_buf(c, slots, sizeof(float));
+        for (size_t i = 0; i < slots * s->dim; i++)
+            s->bytes.number[side][i] = (int8_t)((int)check_below(c, 255) - 127);
+        for (size_t i = 0; i < slots; i++)
+            s->bytes.scale[side][i] = 0.004f * (float)(1 + check_below(c, 4));
+    }
+    if (check_below(c, 2)) {
+        s->bytes.offset = check_buf(c, s->heads * s->dim, sizeof(float));
+        check_fill(c, s->bytes.offset, s->heads * s->dim);
+    }
+}
+
+/* Slots of bytes on the GPU, in the order of launch.h. */
+static struct tft_cuda_slots put_bytes(struct check *c, const struct shape *s)
+{
+    size_t slots = s->heads * s->capacity, width = (s->dim + 3) / 4 * 4;
+    int8_t *k = check_buf(c, slots * width, 1), *v = check_buf(c, slots * s->dim, 1);
+    memset(k, 0x55, slots * width); /* also the padding, which counts nothing */
+    for (size_t i = 0; i < slots; i++)
+        for (size_t d = 0; d < s->dim; d++) {
+            k[(i / 16 * width + d / 4 * 4) * 16 + i % 16 * 4 + d % 4] =
+                s->bytes.number[0][i * s->dim + d];
+            v[(i / 4 * s->dim + d) * 4 + i % 4] = s->bytes.number[1][i * s->dim + d];
+        }
+    return (struct tft_cuda_slots){
+        .k = gpu_copy(k, slots * width),
+        .v = gpu_copy(v, slots * s->dim),
+        .capacity = {(uint32_t)s->capacity, (uint32_t)s->capacity},
+        .heads = (uint32_t)s->heads,
+        .dim = (uint32_t)s->dim,
+        .scale = {gpu_copy(s->bytes.scale[0], slots * sizeof(float)),
+                  gpu_copy(s->bytes.scale[1], slots * sizeof(float))},
+        .key_offset =
+            s->bytes.offset ? gpu_copy(s->bytes.offset, s->heads * s->dim * sizeof(float)) : NULL,
+    };
+}
+
 static uint32_t spans(size_t n)
 {
     return (uint32_t)((n + SPAN - 1) / SPAN);
@@ -241,6 +339,8 @@ static void one_shape(struct gpu *g, const struct shape *s)
                                    .capacity = {(uint32_t)s->capacity, (uint32_t)s->capacity},
                                    .heads = (uint32_t)s->heads,
                                    .dim = (uint32_t)s->dim};
+    if (s->bytes.number[0])
+        slots = put_bytes(c, s);
     struct tft_cuda_blocks blocks = {.dim = 0};
     struct tft_cuda_start start = {.slot = {(uint32_t)s->slot, (uint32_t)s->slot},
                                    .blocks = {(uint32_t)s->blocks, (uint32_t)s->blocks}};
@@ -274,10 +374,10 @@ static void one_shape(struct gpu *g, const struct shape *s)
                  bytes ? (void *)(y.bytes + m * ldy) : y.floats + m * ldy,
                  bytes ? width : width * 4,
                  "token %zu of %zu after %zu slots, %zu x %zu heads of %zu; %zu blocks of %zu, "
-                 "bits %u and %u, by token %d and %d, f8 %d",
+                 "bits %u and %u, by token %d and %d, f8 %d, slots of bytes %d",
                  m, s->M, s->slot + s->skip, s->heads, s->group, s->dim, s->blocks, s->block_tokens,
                  s->k.layout.bits, s->v.layout.bits, s->k.layout.per_token, s->v.layout.per_token,
-                 s->f8);
+                 s->f8, s->bytes.number[0] != NULL);
     }
     gpu_same(g, none, partials.done, H * sizeof *none, "counters of %zu heads", H);
     gpu_free(g);
@@ -303,6 +403,17 @@ static void floats(struct gpu *g)
         return;
     for (int i = 0; i < (g->c->thorough ? 30 : 15); i++) {
         struct shape s = random_slots(g->c, 600); /* one to three spans */
+        one_shape(g, &s);
+    }
+}
+
+static void bytes(struct gpu *g)
+{
+    if (!check_named(g->c, "attend_bytes"))
+        return;
+    for (int i = 0; i < (g->c->thorough ? 30 : 15); i++) {
+        struct shape s = random_slots(g->c, 600);
+        make_bytes(g->c, &s);
         one_shape(g, &s);
     }
 }
@@ -344,6 +455,8 @@ static void codes_shape(struct gpu *g, unsigned k_bits, unsigned v_bits)
     unsigned side_bits = mixed ? (wide ? TFT_BITS_8 : TFT_BITS_4) : k_bits;
     make_side(c, &s, &s.k, true, side_bits, !mixed && check_below(c, 2));
     make_side(c, &s, &s.v, false, v_bits, check_below(c, 2));
+    if (check_below(c, 3) == 0)
+        make_bytes(c, &s);
     one_shape(g, &s);
 }
 
@@ -377,10 +490,10 @@ static void launch(struct gpu *g, void *arg, size_t copy)
                     t->coded ? &t->blocks[copy] : NULL, t->H, t->M, 0, t->start, &t->partials);
 }
 
-/* A layer of Llama 3.2 1B: M tokens after `slots` f16 slots and `coded` tokens in blocks of `bits`,
-   scales per token. */
-static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, uint32_t coded,
-                  enum tft_bits bits)
+/* A layer of Llama 3.2 1B: M tokens after `slots` slots, of f16 or bytes, and `coded` tokens in
+   blocks of `bits`, scales per token. */
+static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, bool in_bytes,
+                  uint32_t coded, enum tft_bits bits)
 {
     enum { H = 32, HEADS = 8, DIM = 64, GROUP = 64, BLOCK = 128 };
     uint32_t capacity = (slots + M + 15) / 16 * 16, n_blocks = coded / BLOCK, zero[H] = {0};
@@ -395,7 +508,7 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     side.record_bytes = side.code_bytes + 4 * BLOCK;
     for (size_t h = 0; h < HEADS; h++)
         quads[h][bits] = DIM / TFT_QUAD;
-    size_t of_slots = (size_t)HEADS * capacity * DIM * sizeof(uint16_t),
+    size_t of_slots = (size_t)HEADS * capacity * DIM * (in_bytes ? 1 : sizeof(uint16_t)),
            of_blocks = HEADS * n_blocks * side.record_bytes;
     size_t most = of_slots > of_blocks ? of_slots : of_blocks,
            copies = gpu_copies(2 * (double)(of_slots + of_blocks));
@@ -405,13 +518,15 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     check_fill(g->c, q, (size_t)M * H * DIM);
     const uint16_t(*device_quads)[TFT_BITS_COUNT] = gpu_copy(quads, sizeof quads);
     copies = copies < 50 ? copies : 50; /* each has four allocations */
+    float *scale = in_bytes ? gpu_copy(numbers, HEADS * capacity * sizeof(float)) : NULL;
     for (size_t i = 0; i < copies; i++) {
         t.slots[i] = (struct tft_cuda_slots){.k = gpu_copy(numbers, of_slots),
                                              .v = gpu_copy(numbers, of_slots),
                                              .num = TFT_NUM_F16,
                                              .capacity = {capacity, capacity},
                                              .heads = HEADS,
-                                             .dim = DIM};
+                                             .dim = DIM,
+                                             .scale = {scale, scale}};
         if (!coded)
             continue;
         t.blocks[i] = (struct tft_cuda_blocks){.k = side,
@@ -438,21 +553,24 @@ static void bench(struct gpu *g, const char *what, uint32_t M, uint32_t slots, u
     t.start = gpu_copy(&start, sizeof start);
     double seen = slots + coded + (M + 1) / 2.0;
     gpu_time(g, &(struct gpu_timed){what, launch, &t, copies, 2 * (double)(of_slots + of_blocks),
-                                    4.0 * M * H * DIM * seen, coded > 0});
+                                    4.0 * M * H * DIM * seen, coded || in_bytes});
     gpu_free(g);
 }
 
 void gpu_attention(struct gpu *g)
 {
     floats(g);
+    bytes(g);
     codes(g);
     if (!g->c->bench || !check_named(g->c, "attend"))
         return;
-    bench(g, "attend: 1 token, 512 slots", 1, 511, 0, TFT_BITS_2);
-    bench(g, "attend: 1 token, 8192 slots", 1, 8191, 0, TFT_BITS_2);
-    bench(g, "attend: 1 token, 128 slots, 8064 by 2 bits", 1, 127, 8064, TFT_BITS_2);
-    bench(g, "attend: 1 token, 128 slots, 8064 by 4 bits", 1, 127, 8064, TFT_BITS_4);
-    bench(g, "attend: 512 tokens", 512, 0, 0, TFT_BITS_2);
-    bench(g, "attend: 512 tokens behind 3584", 512, 3584, 0, TFT_BITS_2);
-    bench(g, "attend: 512 tokens behind 3584 by 2 bits", 512, 0, 3584, TFT_BITS_2);
+    bench(g, "attend: 1 token, 512 slots", 1, 511, false, 0, TFT_BITS_2);
+    bench(g, "attend: 1 token, 8192 slots", 1, 8191, false, 0, TFT_BITS_2);
+    bench(g, "attend: 1 token, 8192 slots of bytes", 1, 8191, true, 0, TFT_BITS_2);
+    bench(g, "attend: 1 token, 128 slots, 8064 by 2 bits", 1, 127, false, 8064, TFT_BITS_2);
+    bench(g, "attend: 1 token, 128 slots, 8064 by 4 bits", 1, 127, false, 8064, TFT_BITS_4);
+    bench(g, "attend: 512 tokens", 512, 0, false, 0, TFT_BITS_2);
+    bench(g, "attend: 512 tokens behind 3584", 512, 3584, false, 0, TFT_BITS_2);
+    bench(g, "attend: 512 tokens behind 3584 in bytes", 512, 3584, true, 0, TFT_BITS_2);
+    bench(g, "attend: 512 tokens behind 3584 by 2 bits", 512, 0, false, 3584, TFT_BITS_2);
 }

@@ -116,6 +116,13 @@ static inline int32_t dot4(uint32_t x, uint32_t w, int32_t sum)
     return sum;
 }
 
+static inline int32_t dot4_signed(uint32_t x, uint32_t w, int32_t sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (int8_t)(x >> i & 255) * (int8_t)(w >> i & 255);
+    return sum;
+}
+
 static inline void mma(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
     struct fragment {
