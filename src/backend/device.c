@@ -96,7 +96,6 @@ static enum tft_status open_device(struct tft_model *m, const char *name, uint32
     if (!backend)
         return TFT_ERR_DEVICE;
     m->n_host = n_layers && n_layers < m->n_layer ? m->n_layer - n_layers : 0;
-    m->no_i8 = !backend->has_i8;
     status = check_parts(m, backend, err);
     if (status == TFT_OK)
         status = backend->open(&device, m, which, err);

@@ -60,7 +60,7 @@ bool tft_model_only_windows(const struct tft_model *m)
 
 const char *tft_model_kv(const struct tft_model *m)
 {
-    return m->kv_text ? m->kv_text : m->no_i8 || tft_model_only_windows(m) ? "f16" : "i8";
+    return m->kv_text ? m->kv_text : tft_model_only_windows(m) ? "f16" : "i8";
 }
 
 void tft_model_describe(const struct tft_model *m, struct tft_model_info *info)

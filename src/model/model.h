@@ -523,7 +523,6 @@ struct tft_model {
 
     /* The KV cache of sessions that do not name one, and its calibration */
     const char *kv_text;            /* as in tft_session_opts; NULL if the file has none */
-    bool no_i8;                     /* a device that computes layers has no cache of 8 bits */
     struct tft_kv_policy kv_policy; /* the same, parsed; f16 if the file has none */
     const float *key_importance;    /* [n_kv_layer, G, E] the cost of an error in a channel of the
                                        keys; NULL if the file has none */

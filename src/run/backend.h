@@ -19,7 +19,6 @@ struct tft_backend {
     const char *build_id;
     const char *name;
     uint64_t parts; /* mask of tft_formula_part: parts that it computes beside the common block */
-    bool has_i8;     /* it has the cache i8 */
     bool has_fisher; /* it has FISHER keys and values: kv/fisher.h */
     struct tft_ops ops;
 

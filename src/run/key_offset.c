@@ -46,9 +46,9 @@ static void turn(const struct tft_model *m, float *to)
    changes. */
 static bool has_offset(const struct tft_session *s, const struct tft_layer *b)
 {
-    return tft_layer_has_kv(b) && b->kv_layer < s->kv.n_host &&
-           tft_kv_in_bytes(&s->kv, b->kv_layer) && b->k.bias && !b->k_norm.w && !b->sinks &&
-           b->kv.dim <= TFT_KV_OFFSET_DIM && s->m->n_rot <= b->kv.dim;
+    return tft_layer_has_kv(b) && tft_kv_in_bytes(&s->kv, b->kv_layer) && b->k.bias &&
+           !b->k_norm.w && !b->sinks && b->kv.dim <= TFT_KV_OFFSET_DIM &&
+           s->m->n_rot <= b->kv.dim;
 }
 
 void tft_session_key_offsets(struct tft_session *s)
@@ -59,7 +59,7 @@ void tft_session_key_offsets(struct tft_session *s)
     if (!kv->key_offset)
         return;
     memset(kv->key_offset, 0,
-           (size_t)kv->n_host * kv->n_head_kv * kv->head_dim * sizeof *kv->key_offset);
+           (size_t)kv->n_layer * kv->n_head_kv * kv->head_dim * sizeof *kv->key_offset);
     for (uint32_t l = 0; l < m->n_layer && !(m->score_cap > 0); l++) {
         const struct tft_layer *b = &m->layer[l];
         for (uint32_t h = 0; has_offset(s, b) && h < b->kv.n; h++) {

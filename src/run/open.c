@@ -39,10 +39,6 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
                         "%s: %s does not have the KV cache fisher yet: use another cache, or the "
                         "CPU",
                         m->source.name, last->name);
-    if (kv->i8 && !planned && !last->has_i8)
-        return tft_fail(err, TFT_ERR_UNSUPPORTED,
-                        "%s: a device has no int8 KV cache yet: use %s, or the CPU",
-                        m->source.name, tft_kv_quantizes(kv) ? "slots=f16" : "f16");
     if (!tft_kv_quantizes(kv))
         return TFT_OK;
     bool device = !planned && m->n_host < m->n_layer;
@@ -309,7 +305,7 @@ static struct tft_session *layout(struct tft_arena *a, const struct tft_model *m
     tft_kv_layout(&s->kv, a, &shape, kv, s->capacity, s->n_batch, s->slide,
                   s->n_threads);
     if (kv->i8)
-        s->kv.key_offset = tft_arena_take(a, (size_t)s->kv.n_host * s->kv.n_head_kv,
+        s->kv.key_offset = tft_arena_take(a, (size_t)s->kv.n_layer * s->kv.n_head_kv,
                                           s->kv.head_dim * sizeof *s->kv.key_offset);
     tft_states_layout(&s->states, a, m->state_size, o->checkpoints, s->lookup.most);
     s->states.first = s->named ? s->named->state : m->prefix_state;

@@ -77,8 +77,9 @@ class Device(Case):
 
     @needs_player
     def test_same_text_from_a_gpu(self):
-        for kv, more in [("f16", []), ("f16", ["--gpu-layers=1"]), ("kivi:window=16", [])]:
-            args = ["run", self.model, "-phello", "-s1", "-n30", "--kv", kv]
+        for kv, more in [([], []), ([], ["--gpu-layers=1"]), (["--kv=f16"], []),
+                         (["--kv=kivi:window=16"], [])]:
+            args = ["run", self.model, "-phello", "-s1", "-n30", *kv]
             got = self.run_with(PLAYER, *args, "--device=cuda", *more)
             self.assertEqual(got, (self.tuffet(*args), ""))
 

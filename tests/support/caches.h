@@ -26,12 +26,11 @@ static const struct {
     {"kivi:kr=fill:40,vr=window:20", NULL},
     {"k=16,v=8@channel,group=16,kr=window:3,vr=log2:9,sinks=3", NULL},
     {"skvq:k=3,kr=log2:11,vr=fill:24,group=16,prefill=100", "skvq:k=3,group=16"},
-    {"tuffet:k=2.25@mixed,window=20,group=32,slots=i8", NULL}, /* devices do not have these yet */
+    {"tuffet:k=2.25@mixed,window=20,group=32,slots=i8", NULL},
     {"k=16,v=8@channel,retain=log2:11,slots=i8", NULL},
     {"i8", NULL}, /* without blocks */
 };
-enum { N_CACHES = sizeof caches / sizeof *caches, N_BLOCK_CACHES = N_CACHES - 1,
-       N_DEVICE_CACHES = N_CACHES - 3 };
+enum { N_CACHES = sizeof caches / sizeof *caches, N_BLOCK_CACHES = N_CACHES - 1 };
 
 static const struct toy small = {.arch = "llama",
                                  .n_vocab = 31,

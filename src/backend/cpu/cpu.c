@@ -54,7 +54,6 @@ static enum tft_status drop(void *state, struct tft_session *s, const struct tft
 const struct tft_backend tft_backend_cpu = {
     .name = "cpu",
     .parts = UINT64_MAX,
-    .has_i8 = true,
     .has_fisher = true,
     .ops = {
         .embed = tft_cpu_embed,

@@ -83,6 +83,8 @@ struct device_session {
     struct tft_affine *affine[TFT_N_BUF]; /* [n_batch] where ranges are dynamic */
     float *ranges;                        /* [n_batch, 2] tft_cuda_quantize's workspace */
     void *k, *v;                          /* [layers, G, ...] slots */
+    float *scale[2];                      /* the same: of slots of bytes, else NULL */
+    float *key_offset;                    /* [layers, G, E] of slots of bytes, or NULL */
     struct tft_cuda_partials partials;
     uint32_t slot_spans, block_spans; /* the cache's capacity */
 
@@ -93,7 +95,7 @@ struct device_session {
     uint16_t (*quads)[TFT_BITS_COUNT];
     uint16_t *channel_order; /* [E] */
     float *clip[2];          /* [groups] of keys, of values */
-    uint16_t *quantize_rows; /* tft_cuda_quantize_kv's workspace */
+    void *quantize_rows;     /* tft_cuda_quantize_kv's workspace */
 
     /* if keys and values are apart */
     uint32_t *block_owner[2]; /* [n_blocks, block] as in struct tft_kv */

@@ -64,7 +64,13 @@ static void layout_blocks(struct device_session *ds, struct tft_arena *a, size_t
         ds->clip[side] = tft_arena_take(a, heads, tft_kv_groups(kv, kv->head_dim) * sizeof(float));
     uint32_t stay = max_u32(kv->stay[TFT_KV_K], kv->stay[TFT_KV_V]);
     ds->quantize_rows =
-        tft_arena_take(a, (size_t)kv->n_head_kv * stay, kv->head_dim * sizeof *ds->quantize_rows);
+        tft_arena_take(a, (size_t)kv->n_head_kv * stay, tft_kv_row_bytes(kv, kv->head_dim));
+}
+
+/* Bytes of a head's key, or value, in a slot. */
+static size_t slot_bytes(const struct tft_kv *kv)
+{
+    return tft_kv_number_bytes(&kv->policy, false, kv->head_dim);
 }
 
 /* Rows of scores: a row has the scores of a query for all tokens. A pass of any length uses this
@@ -105,17 +111,29 @@ static void layout_activations(struct device_session *ds, struct tft_arena *a)
     ds->ranges = tft_arena_take(a, s->n_batch, 2 * sizeof *ds->ranges);
 }
 
+/* heads: KV heads of all layers */
+static void layout_slots(struct device_session *ds, struct tft_arena *a, size_t heads)
+{
+    const struct tft_kv *kv = &ds->session->kv;
+    size_t slots[2] = {0};
+    for (int side = 0; side < 2; side++)
+        if (!tft_mul(heads, kv->capacity[side], &slots[side]))
+            a->failed = true;
+    ds->k = tft_arena_take(a, slots[TFT_KV_K], slot_bytes(kv));
+    ds->v = tft_arena_take(a, slots[TFT_KV_V], slot_bytes(kv));
+    for (int side = 0; side < 2; side++)
+        ds->scale[side] =
+            kv->policy.i8 ? tft_arena_take(a, slots[side], sizeof *ds->scale[side]) : NULL;
+    ds->key_offset =
+        kv->key_offset ? tft_arena_take(a, heads, kv->head_dim * sizeof *ds->key_offset) : NULL;
+}
+
 static void layout_cache(struct device_session *ds, struct tft_arena *a)
 {
     const struct tft_kv *kv = &ds->session->kv;
     const struct tft_model *m = ds->session->m;
-    size_t heads = (size_t)(m->n_layer - m->n_host) * m->n_head_kv,
-           row = m->head_dim * tft_num_bytes(kv->num), slots[2] = {0};
-    for (int side = 0; side < 2; side++)
-        if (!tft_mul(heads, kv->capacity[side], &slots[side]))
-            a->failed = true;
-    ds->k = tft_arena_take(a, slots[TFT_KV_K], row);
-    ds->v = tft_arena_take(a, slots[TFT_KV_V], row);
+    size_t heads = (size_t)(m->n_layer - m->n_host) * m->n_head_kv;
+    layout_slots(ds, a, heads);
     ds->slot_spans = tft_spans(kv->capacity[TFT_KV_K]);
     ds->block_spans = tft_spans(kv->n_blocks * kv->block);
     size_t partials = (size_t)m->n_head * (ds->slot_spans + ds->block_spans);
@@ -189,15 +207,19 @@ static size_t heads_before(const struct device_session *ds, uint32_t layer)
 struct tft_cuda_slots tft_cuda_slots_of(const struct device_session *ds, uint32_t layer)
 {
     const struct tft_kv *kv = &ds->session->kv;
-    size_t column = heads_before(ds, layer) * kv->head_dim * tft_num_bytes(kv->num);
-    return (struct tft_cuda_slots){
+    size_t heads = heads_before(ds, layer), column = heads * slot_bytes(kv);
+    struct tft_cuda_slots slots = {
         .k = (char *)ds->k + column * kv->capacity[TFT_KV_K],
         .v = (char *)ds->v + column * kv->capacity[TFT_KV_V],
         .num = kv->num,
         .capacity = {kv->capacity[TFT_KV_K], kv->capacity[TFT_KV_V]},
         .heads = kv->n_head_kv,
         .dim = kv->head_dim,
+        .key_offset = ds->key_offset ? ds->key_offset + heads * kv->head_dim : NULL,
     };
+    for (int side = 0; side < 2 && kv->policy.i8; side++)
+        slots.scale[side] = ds->scale[side] + heads * kv->capacity[side];
+    return slots;
 }
 
 static struct tft_cuda_side side_of(const struct device_session *ds, uint32_t layer, int side)
@@ -315,6 +337,19 @@ static enum tft_status upload_layers(struct device_session *ds, struct tft_error
     return tft_cuda_status(ds->error, "opening a session", err);
 }
 
+/* The offsets of the keys of the device's layers. */
+static enum tft_status upload_offsets(struct device_session *ds, struct tft_error *err)
+{
+    const struct tft_kv *kv = &ds->session->kv;
+    const struct tft_model *m = ds->session->m;
+    if (!ds->key_offset)
+        return TFT_OK;
+    tft_cuda_upload(ds, ds->key_offset, tft_kv_key_offset(kv, m->n_host, 0),
+                    heads_before(ds, m->n_layer) * kv->head_dim * sizeof *ds->key_offset);
+    tft_cuda_wait(ds);
+    return tft_cuda_status(ds->error, "opening a session", err);
+}
+
 void tft_cuda_session_close(void *session)
 {
     struct device_session *ds = session;
@@ -361,6 +396,8 @@ enum tft_status tft_cuda_session_open(void **out, void *device, struct tft_sessi
                                  "opening a session", err);
     if (status == TFT_OK)
         status = alloc_memory(ds, err);
+    if (status == TFT_OK)
+        status = upload_offsets(ds, err);
     if (status == TFT_OK)
         status = put_prefix(ds, err);
     if (status == TFT_OK && tft_kv_quantizes(&s->kv.policy))

@@ -573,7 +573,6 @@ const struct tft_backend *tft_device(void)
                   TFT_BIT(TFT_PART_ROPE_BY_CONTEXT) | TFT_BIT(TFT_PART_SCORE_CAP) |
                   TFT_BIT(TFT_PART_LOGIT_CAP) | TFT_BIT(TFT_PART_WINDOW) |
                   TFT_BIT(TFT_PART_QUERY_SCALE) | TFT_BIT(TFT_PART_RELU2),
-        .has_i8 = true,
         .has_fisher = true,
         .ops = {0}, /* the parts' passes have their own operations */
         .open = open_device,

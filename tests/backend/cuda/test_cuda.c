@@ -43,8 +43,7 @@ static void same_logits(const struct tft_session *want, const struct tft_session
     }
 }
 
-/* A model file opened on the CPU, [0], and on the device, [1]. Without a cache in the options both
-   have the device's default, f16. */
+/* A model file opened on the CPU, [0], and on the device, [1]. */
 struct pair {
     struct tft_model *m[2];
     struct tft_session *s[2];
@@ -54,11 +53,8 @@ static struct pair pair(const char *path, uint32_t layers, struct tft_session_op
 {
     struct pair p;
     for (int i = 0; i < 2; i++) {
-        struct tft_session_opts own = o;
-        if (!i && !o.kv)
-            own.kv = "f16";
         p.m[i] = opened_on(path, i ? "cuda" : "cpu", layers);
-        p.s[i] = session(p.m[i], own);
+        p.s[i] = session(p.m[i], o);
     }
     return p;
 }
@@ -113,6 +109,9 @@ static void compare(const char *path, uint32_t layers, const char *kv)
         compare_chunks(path, layers, kv, 36, chunks, sizeof chunks / sizeof *chunks, 40);
 }
 
+/* Of toys: its keys have a bias, which slots of bytes have less of. */
+enum { BIASED = 1 };
+
 static void every_architecture(void **state)
 {
     (void)state;
@@ -124,6 +123,10 @@ static void every_architecture(void **state)
             compare_long(path, 0, i ? "f32" : "f16");
         else
             compare(path, 0, "f16");
+        if (i == BIASED)
+            compare_long(path, 0, "i8");
+        else
+            compare(path, 0, "i8");
     }
 }
 
@@ -145,7 +148,7 @@ static void some_of_the_layers(void **state)
         if (i)
             compare(quantized(&toys[i], &o), 1, "f16");
         else
-            compare_long(quantized(&toys[i], &o), 1, "f16");
+            compare_long(quantized(&toys[i], &o), 1, "i8");
     }
 }
 
@@ -244,7 +247,7 @@ static void compare_caches(const char *path, uint32_t layers, const char *kv, si
 static void quantized_caches(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < N_DEVICE_CACHES; i++) {
+    for (uint32_t i = 0; i < N_BLOCK_CACHES; i++) {
         struct quantize_opts o = usual(&small);
         o.kv = caches[i].file;
         const char *path = quantized(&small, &o);
@@ -252,6 +255,22 @@ static void quantized_caches(void **state)
         for (uint32_t layers = 0; layers < 2; layers++)
             if (thorough() || layers == often)
                 compare_caches(path, layers, caches[i].kv, thorough() || i % 4 == 0 ? 414 : 222);
+    }
+}
+
+/* Slots of bytes beside blocks, which have the bias of the keys. */
+static void keys_with_a_bias(void **state)
+{
+    (void)state;
+    struct quantize_opts o = usual(&toys[BIASED]);
+    const char *path = quantized(&toys[BIASED], &o),
+               *kv = "k=8@channel,v=8@token,group=16,retain=window:40,sinks=3,slots=i8";
+    for (uint32_t layers = 0; layers < 2; layers++) {
+        struct pair p = pair(path, layers, (struct tft_session_opts){.n_threads = 1});
+        for (int i = 0; i < 2; i++)
+            assert_non_null(p.s[i]->kv.key_offset);
+        close_pair(&p);
+        compare_caches(path, layers, kv, 222);
     }
 }
 
@@ -288,8 +307,9 @@ static void prefixes(void **state)
     o.n_prefix = 40;
     const char *path = quantized(&toys[0], &o);
     for (uint32_t layers = 0; layers < 2; layers++) {
-        struct pair p = pair(path, layers,
-                             (struct tft_session_opts){.n_threads = 2, .n_batch = 17});
+        struct pair p = pair(
+            path, layers,
+            (struct tft_session_opts){.n_threads = 2, .n_batch = 17, .kv = layers ? "f16" : "i8"});
         feed_both(&p, none, 0, 1);
         feed_both(&p, many, 30, 1);
         close_pair(&p);
@@ -320,8 +340,13 @@ static void prefixes(void **state)
 static void a_session_that_slides(void **state)
 {
     (void)state;
-    static const char *const kv[] = {"f16", "f32", "kivi:window=30", "rtn:sinks=3",
-                                     "kivi:kr=fill:24,vr=window:9,group=16,keep=9"};
+    static const char *const kv[] = {"f16",
+                                     "f32",
+                                     "kivi:window=30",
+                                     "rtn:sinks=3",
+                                     "kivi:kr=fill:24,vr=window:9,group=16,keep=9",
+                                     "i8",
+                                     "kivi:window=30,slots=i8"};
     struct quantize_opts o = usual(&small);
     const char *path = quantized(&small, &o);
     for (uint32_t i = 0; i < sizeof kv / sizeof *kv; i++) {
@@ -393,7 +418,7 @@ static void more_architectures(void **state)
         if (missing)
             refuse(path, "cuda", 0, TFT_ERR_UNSUPPORTED, missing);
         else
-            compare(path, 0, "f16");
+            compare(path, 0, "i8");
     }
 }
 
@@ -440,29 +465,26 @@ static void hidden_vectors_are_refused(void **state)
         }
 }
 
-/* It has no cache of 8 bits, and says so; f16 is the default. */
+/* The CPU's. Fisher is refused. */
 static void what_cache_is_the_default(void **state)
 {
     (void)state;
     struct quantize_opts o = usual(&toys[0]);
     const char *path = quantized(&toys[0], &o);
     for (uint32_t layers = 0; layers < 2; layers++) {
-        struct tft_session_opts so = {.size = sizeof so, .kv = "i8"};
+        struct tft_session_opts so = {.size = sizeof so, .kv = "fisher"};
         struct tft_model_info info = {.size = sizeof info};
         struct tft_model *m = opened_on(path, "cuda", layers);
         struct tft_session *s;
         struct tft_error err;
         tft_model_describe(m, &info);
-        assert_string_equal(info.kv, "f16");
+        assert_string_equal(info.kv, "i8");
+        assert_true(tft_kv_bytes(m, "i8", NULL) > 0);
+        assert_int_equal(tft_kv_bytes(m, NULL, NULL), tft_kv_bytes(m, "i8", NULL));
         assert_int_equal(tft_session_open(&s, m, &so, &err), TFT_ERR_UNSUPPORTED);
         assert_null(s);
-        assert_non_null(strstr(err.msg, "q.gguf: a device has no int8 KV cache yet"));
-        assert_int_equal(tft_kv_bytes(m, "i8", NULL), 0);
-        assert_int_equal(tft_kv_bytes(m, "kivi:slots=i8", &err), 0);
-        assert_non_null(strstr(err.msg, "no int8 KV cache yet: use slots=f16, or the CPU"));
-        assert_int_equal(tft_kv_bytes(m, "fisher", &err), 0);
         assert_non_null(strstr(err.msg, "q.gguf: cuda does not have the KV cache fisher yet"));
-        assert_int_equal(tft_kv_bytes(m, NULL, NULL), tft_kv_bytes(m, "f16", NULL));
+        assert_int_equal(tft_kv_bytes(m, "fisher", NULL), 0);
         tft_model_close(m);
     }
 }
@@ -627,6 +649,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(weights_of_low_bits),
         cmocka_unit_test(wide_rows_and_heads),
         cmocka_unit_test(quantized_caches),
+        cmocka_unit_test(keys_with_a_bias),
         cmocka_unit_test(tokens_that_a_filter_keeps),
         cmocka_unit_test(prefixes),
         cmocka_unit_test(a_session_that_slides),
