@@ -516,7 +516,7 @@ struct tft_session_opts {
     bool slide;        /* when the session is full, drop old tokens instead of returning
                           TFT_ERR_FULL; see below */
     const char *kv;    /* how the cache holds keys and values, see below; NULL: as the model file
-                          says, or else "i8"; "f16" on a device without i8 */
+                          says, or else "i8" */
     /*
      * A filter: returns whether a token stays f16 when the cache would quantize the token. NULL:
      * special tokens stay.
@@ -602,10 +602,10 @@ struct tft_session_opts {
 /*
  * The KV cache. A new token's keys and values take a slot. The cache i8, the default, rounds each
  * key and value, also of the prefix, to int8 numbers times a float when the token comes, and
- * attention sums products of integers; i8 runs on the CPU alone, and a device has the default f16.
- * With other caches slots are f16, or int8 too. In a quantized cache the rule `retain` chooses the
- * tokens that stay there. The cache quantizes the others, in blocks of 16 to 256 tokens, to codes
- * that attention reads directly. The string tft_session_opts.kv names a cache:
+ * attention sums products of integers. With other caches slots are f16, or int8 too. In a quantized
+ * cache the rule `retain` chooses the tokens that stay there. The cache quantizes the others, in
+ * blocks of 16 to 256 tokens, to codes that attention reads directly. The string
+ * tft_session_opts.kv names a cache:
  *
  *      PRESET                     "kivi"
  *      PRESET:KNOB=VALUE,...      "kivi:bits=4,window=64"
@@ -654,8 +654,7 @@ struct tft_session_opts {
  *      group            how many tokens or channels share a scale: 16, 32, 64, 128 or 256
  *      scales           number type of the scales: f16, or f8 (E4M3)
  *      slots            number type of tokens that are not quantized, and of the prefix: f16 (i8 in
- *                       fisher), or i8, as in the cache i8. Not with a kr or vr of its own, and on
- *                       the CPU alone.
+ *                       fisher), or i8, as in the cache i8. Not with a kr or vr of its own.
  *      clip             which part of a group's range the codes cover
  *                       none: all of it
  *                       centre: the part with the least squared error, cut towards the middle

@@ -70,7 +70,7 @@ const struct cli_option cli_session_option_list[] = {
     {0, "kv", CLI_TEXT, &cli_session_options.kv, CLI_KV_ARG,
      "type of the KV cache: f16, f32, i8, or a quantized one: tuffet, kivi, logquant, "
      "partial-logquant, asymkv, skvq, fisher or rtn, also with knobs, \"kivi:bits=4\" (default the "
-     "cache that MODEL names, or i8; f16 on a device without i8)"},
+     "cache that MODEL names, or i8)"},
     {0},
 };
 

@@ -32,7 +32,7 @@ static const struct cli_option options[] = {
      "q5_k, q5_k_m or q6_k"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, as --kv of tuffet run does (default none: sessions then "
-     "have i8, or f16 on a device without i8)"},
+     "have i8)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
      "cushion, tune, system, kv_search, bits_search, vectors of an encoder, dynamic, check, and "
