@@ -305,8 +305,8 @@ struct tft_model_info {
 };
 
 /* Fills the struct as far as info->size goes. If only the vocabulary is open, the dimensions other
-   than n_vocab and n_ctx are 0; arch, pooling, encoder and file_type are known. n_ctx is then the number of
-   the file, or 0, and does not leave out a prefix. */
+   than n_vocab and n_ctx are 0; arch, pooling, encoder and file_type are known. n_ctx is then the
+   number of the file, or 0, and does not leave out a prefix. */
 TFT_API void tft_model_describe(const struct tft_model *m, struct tft_model_info *info);
 
 /* Bytes of the identity of a model, with the NUL. */

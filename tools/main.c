@@ -113,7 +113,7 @@ static int help(int argc, char **argv)
     return CLI_OK;
 }
 
-/* Kernels have rows of 64 KiB on the stack. 160 KiB were enough for all commands that were tried. */
+/* Kernels have rows of 64 KiB on the stack. Commands that were tried succeed with 160 KiB. */
 enum { STACK_KIB = 256 };
 
 static int run_command(const struct cli_command *c, int argc, char **argv)

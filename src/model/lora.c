@@ -175,7 +175,7 @@ static enum tft_status read_part(const struct opening *o, struct tft_lora *lora,
         return wrong(o, a, "has no lora_b beside it");
     if (rank > MOST_RANK)
         return wrong(o, a, "has a rank above 4096");
-    size_t one = (size_t)rank * sizeof(float); /* the arena checks the product with the other size */
+    size_t one = (size_t)rank * sizeof(float); /* the arena checks the next product */
     float *to_a = tft_arena_take(arena, part->cols, one),
           *to_b = tft_arena_take(arena, part->rows, one);
     enum tft_status status = read_matrix(o, a, part->cols, rank, to_a);

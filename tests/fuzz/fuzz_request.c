@@ -264,7 +264,8 @@ void pool_ask(struct exchange *x, enum pool_place place, void (*handle)(struct e
 static struct server *server(void)
 {
     static char name[] = "toy";
-    static struct served served = {.id = name, .path = name, .pooling = TFT_POOLING_MEAN};
+    static struct served served = {
+        .id = name, .path = name, .pooling = TFT_POOLING_MEAN, .info.file_type = "F32"};
     static struct served *models = &served;
     static struct server s = {.o = {.host = "127.0.0.1",
                                     .n_most = -1,
