@@ -211,8 +211,8 @@ struct tft_kv {
     char *v;     /* [n_host, G, V capacity, E] slots: values. Slots of bytes: struct tft_kv_int8 */
     struct tft_kv_ring *ring; /* [n_layer] the slots of each layer, instead of `capacity`; NULL if
                                  all layers are alike */
-    float *key_offset; /* [n_layer, G, E] what slots of bytes have keys less of, also a device's;
-                          NULL: nothing */
+    float *key_offset; /* [n_layer, G, E] subtracted from keys before they become bytes, on a
+                          device too; NULL: nothing is */
     char *codes; /* records of blocks */
     struct tft_kv_layer *layer; /* [n_layer] NULL if the policy quantizes nothing; zeros for a layer
                                    with a ring */

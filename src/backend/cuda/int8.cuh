@@ -4,7 +4,7 @@
  *
  *      queries        a warp rounds one row to bytes
  *      scores         a thread has one position
- *      weights        tft_softmax_u8_fn: a warp has one row
+ *      weights        tft_softmax_u8_fn: a warp computes one row
  *      mix            a thread has one channel of 4 rows
  */
 #ifndef TFT_CUDA_INT8_CUH

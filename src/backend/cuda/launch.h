@@ -125,7 +125,7 @@ struct tft_cuda_slots {
     uint32_t heads;       /* G */
     uint32_t dim;         /* E */
     float *scale[2];      /* [G, capacity] of bytes, of keys and of values: struct tft_kv_int8 */
-    const float *key_offset; /* [G, E] what slots of bytes have keys less of; NULL: nothing */
+    const float *key_offset; /* [G, E] subtracted from keys before they become bytes, or NULL */
 };
 
 /* The keys or the values of a layer's blocks: records of codes, then scales (kv/kv.h). */

@@ -109,7 +109,7 @@ static void compare(const char *path, uint32_t layers, const char *kv)
         compare_chunks(path, layers, kv, 36, chunks, sizeof chunks / sizeof *chunks, 40);
 }
 
-/* Of toys: its keys have a bias, which slots of bytes have less of. */
+/* Of toys: its keys have a bias, which is subtracted before they become bytes. */
 enum { BIASED = 1 };
 
 static void every_architecture(void **state)

@@ -121,7 +121,7 @@ static bool open_metric(const struct conversion *c, const struct tft_layer *b, u
                        c->moments.correlated, map, group, &c->m->kern, c->y.n_threads);
 }
 
-/* Whether the input had numbers only: weights may be NaN, and keys beyond f16. */
+/* Whether the input had no NaN and no infinity. A weight may be NaN, a key too large for f16. */
 static bool has_numbers(const struct conversion *c, const struct tft_layer *b, uint32_t which)
 {
     size_t n = quantize_input_width(c->m, b, which);
@@ -131,7 +131,8 @@ static bool has_numbers(const struct conversion *c, const struct tft_layer *b, u
     return true;
 }
 
-/* Rounds the matrices that read input `which`. Blocks that cannot be are left to plain.c. */
+/* Rounds the matrices that read input `which`. If the input is not finite, blocks of a plain file
+   are not rounded here: plain.c rounds them to nearest, or refuses a weight that is NaN. */
 static void round_readers(struct conversion *c, struct tft_layer *b, uint32_t which)
 {
     struct metric metric = {0};
