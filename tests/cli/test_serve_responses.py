@@ -285,6 +285,17 @@ class Responses(Case):
                 self.assertEqual([block["input"], json.loads(item["arguments"]),
                                   made["function"]["arguments"]], 3 * [want], turn)
 
+    def test_a_call_that_is_cut(self):
+        """The beginning of its mark is no text."""
+        with self.serve(HERMES) as s:
+            for n in 1, 3:
+                r = s.answer(PATH, input="hello", **{**ONE_CALL, "max_output_tokens": n})
+                self.assertEqual((r["status"], r["incomplete_details"]["reason"]),
+                                 ("incomplete", "max_output_tokens"))
+                said = [part for item in r["output"] for part in item.get("content", [])]
+                self.assertFalse(any(part.get("text") for part in said), r["output"])
+                self.assertFalse([i for i in r["output"] if i["type"] == "function_call"])
+
 
 if __name__ == "__main__":
     main()

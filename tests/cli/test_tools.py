@@ -98,6 +98,23 @@ class Tools(Case):
                 got = said["content"].rstrip("\ufffd")  # -n may cut a character
                 self.assertTrue(got and want.startswith(got), (got, want))
 
+    def test_a_call_that_is_cut(self):
+        """Not even the beginning of its mark is text."""
+        tools = self.tools("echo once")
+        for template in HERMES, PLAIN:
+            toy = self.toy_for(template)
+            for n in range(1, 100):
+                done = subprocess.run([*TUFFET, "chat", toy, "-phello", "--yes", *ARGS, f"-n{n}",
+                                       "--tool-calls=1", "--tools", tools], capture_output=True,
+                                      timeout=PATIENCE)
+                said = json.loads(done.stdout)
+                if said.get("calls"):
+                    break
+                self.assertEqual((said["content"], done.returncode), ("", 0))
+                self.assertEqual(done.stderr,
+                                 b"tuffet: the answer ends within a call, which is not made\n")
+            self.assertGreater(n, 3)
+
     def test_saved(self):
         """A conversation with calls goes on where it was, with --tools alone."""
         toy, file = self.toy_for(), self.path("talk")

@@ -177,7 +177,7 @@ static int take_call(struct conversation *c)
     struct reader *r = &c->reader;
     if (r->cut && strcmp(c->last.stop, "interrupt") != 0)
         fputs("tuffet: the answer ends within a call, which is not made\n", stderr);
-    if (r->called && strcmp(c->last.stop, "end") == 0) {
+    if (r->called && !r->cut && strcmp(c->last.stop, "interrupt") != 0) {
         x->name = r->name;
         x->arguments = r->arguments;
         r->name = r->arguments = (struct cli_text){0};
@@ -191,6 +191,7 @@ static int answer_or_call(struct conversation *c, uint32_t n)
     c->reader = (struct reader){.m = c->x.m, .show = show, .user = c};
     c->shown.n = 0;
     int status = choose_form(c, n);
+    c->reader.only = c->calls == TFT_CHAT_REQUIRED;
     if (status == CLI_OK)
         status = reader_open(&c->reader, c->tools.list->declared);
     if (status == CLI_OK)

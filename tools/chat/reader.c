@@ -18,6 +18,8 @@ static void take_event(void *user, const struct tft_chat_event *e)
         keep(r, &r->arguments, e->p, e->n);
     else if (e->kind == TFT_CHAT_CALL_END)
         r->called = true;
+    else if (r->only)
+        r->cut = true;
     else if (!r->err && !r->show(r->user, e->p, e->n))
         r->err = errno;
 }
@@ -64,6 +66,7 @@ bool reader_take(struct reader *r, int32_t id, const char *p, size_t n)
 bool reader_end(struct reader *r, const char *p, size_t n)
 {
     tft_chat_answer_push(r->a, p, n);
-    r->cut = tft_chat_answer_end(r->a, NULL) != TFT_OK;
+    if (tft_chat_answer_end(r->a, NULL) != TFT_OK)
+        r->cut = true;
     return succeeded(r);
 }

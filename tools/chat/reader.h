@@ -10,6 +10,7 @@ struct reader {
     /* Takes text outside of calls. Returns false, with errno, if it could not be written. */
     bool (*show)(void *user, const char *p, size_t n);
     void *user;
+    bool only; /* the answer is a call: its text is the beginning of a mark, and is not shown */
 
     struct tft_chat_answer *a;
     struct cli_text name, arguments; /* of the call */
@@ -18,7 +19,7 @@ struct reader {
     int err;                         /* errno of text that could not be written or kept */
 };
 
-/* Opens a reader. The caller sets the first three fields, and the others to zero. Returns CLI_OK,
+/* Opens a reader. The caller sets the first four fields, and the others to zero. Returns CLI_OK,
    or CLI_FAILED after an error message. The caller closes the reader in either case. */
 int reader_open(struct reader *r, const struct tft_chat_tools *tools);
 void reader_close(struct reader *r);

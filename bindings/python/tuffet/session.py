@@ -39,7 +39,8 @@ class Sampler:
                  seed: Optional[int] = None, grammar: Optional[Grammar] = None,
                  min_tokens: int = 0, dry_breakers: Sequence[int] = (), **more: float):
         names = [field[0] for field in _c.tft_sampler_more._fields_]
-        unknown = more.keys() - set(names) | more.keys() & {"size", "dry_breakers", "n_dry_breakers"}
+        own = {"size", "dry_breakers", "n_dry_breakers"}
+        unknown = more.keys() - set(names) | more.keys() & own
         if unknown:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
         self._more = _c.tft_sampler_more(size=ctypes.sizeof(_c.tft_sampler_more), **more)
@@ -190,7 +191,8 @@ class Session(Handle):
         """How many numbers inputs with fixed ranges had, and how many of them were at the ends of
         these; None: it does not count. See count_ends."""
         ends = _c.tft_ends()
-        return (ends.numbers, ends.at_ends) if _c.lib.tft_session_ends(self._open, byref(ends)) else None
+        counts = _c.lib.tft_session_ends(self._open, byref(ends))
+        return (ends.numbers, ends.at_ends) if counts else None
 
     @property
     def capacity(self) -> int:
