@@ -116,6 +116,14 @@ static void equations(void **state)
     }
 }
 
+/* Toys as W8A8 models, then as they are: of floats, and of blocks. */
+static struct tft_model *model(int i)
+{
+    const struct toy *t = &toys[i % N_TOYS];
+    struct quantize_opts q = usual(t);
+    return opened(i < N_TOYS ? quantized(t, &q) : written(t));
+}
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -154,9 +162,8 @@ static double value_square(const struct tft_session *s, uint32_t l, uint32_t slo
 static void means_before_rope(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct quantize_opts q = usual(&toys[i]);
-        struct tft_model *m = opened(quantized(&toys[i], &q));
+    for (int i = 0; i < 2 * N_TOYS; i++) {
+        struct tft_model *m = model(i);
         struct kv_fisher_opts o = {
             .text = text, .n_windows = 1, .window = WINDOW, .far = 40, .sinks = 4, .n_threads = 1};
         struct kv_fisher r;
@@ -208,9 +215,8 @@ static void same(const struct kv_fisher *a, const struct kv_fisher *b, size_t n)
 static void whole_model(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct quantize_opts q = usual(&toys[i]);
-        struct tft_model *m = opened(quantized(&toys[i], &q));
+    for (int i = 0; i < 2 * N_TOYS; i++) {
+        struct tft_model *m = model(i);
         struct kv_fisher_opts o = {.text = text,
                                    .n_windows = TEXT / WINDOW,
                                    .window = WINDOW,

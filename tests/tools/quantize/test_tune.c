@@ -170,6 +170,46 @@ static void the_loss_of_the_runtime(void **state)
         }
 }
 
+/* Models that are not W8A8: matrices of floats, and of blocks that compute with groups of bytes. */
+static struct tft_model *plain(enum tft_dtype type)
+{
+    const struct toy t = {.arch = "llama",
+                          .n_vocab = 50,
+                          .n_ctx = 64,
+                          .n_embd = 256,
+                          .n_layer = 3,
+                          .n_head = 4,
+                          .n_head_kv = 2,
+                          .head_dim = 64,
+                          .n_ff = 768,
+                          .n_rot = 64,
+                          .floats = 2, /* layer 1 */
+                          .type = type};
+    make_text(&t);
+    return opened(written(&t));
+}
+
+static const enum tft_dtype plain_types[] = {TFT_F32,  TFT_F16,  TFT_BF16, TFT_Q8_0,
+                                             TFT_Q4_0, TFT_Q4_K, TFT_Q6_K, TFT_IQ2_XXS};
+enum { PLAIN_TYPES = sizeof plain_types / sizeof *plain_types };
+
+static void the_loss_of_the_runtime_in_plain_models(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLAIN_TYPES; i++) {
+        struct tft_model *m = plain(plain_types[i]);
+        struct sequence *s = sequence_open(m, WINDOW, 0, 2);
+        float *params = calloc(sequence_params(m) + 1, sizeof *params);
+        double want = runtime_loss(m, text, "f32"),
+               got = sequence_run(s, text, NULL, params, NULL).judged;
+        if (!(fabs(got - want) < 2e-3 * want))
+            fail_msg("%s: %.6f, the runtime has %.6f", tft_dtype_name(plain_types[i]), got, want);
+        free(params);
+        sequence_close(s);
+        tft_model_close(m);
+    }
+}
+
 static struct tft_model *quantized_for(const struct toy *t, const char *kv)
 {
     default_kv = kv;
@@ -321,6 +361,17 @@ static void columns_of_panels(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bits; i++) {
         struct tft_model *m = quantized_to(bits[i], &toys[0], TFT_RANGE_STATIC, 2);
+        columns_of(m);
+        tft_model_close(m);
+    }
+}
+
+/* Matrices of blocks have more rows than become floats at a time. */
+static void columns_of_plain_models(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLAIN_TYPES; i++) {
+        struct tft_model *m = plain(plain_types[i]);
         columns_of(m);
         tft_model_close(m);
     }
@@ -486,10 +537,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_of_the_runtime),
+        cmocka_unit_test(the_loss_of_the_runtime_in_plain_models),
         cmocka_unit_test(the_loss_through_a_cache),
         cmocka_unit_test(codes_are_near_their_numbers),
         cmocka_unit_test(outputs_are_those_of_floats),
         cmocka_unit_test(columns_of_panels),
+        cmocka_unit_test(columns_of_plain_models),
         cmocka_unit_test(the_best_on_text_held_out),
         cmocka_unit_test(same_bits_on_every_isa_with_any_threads),
         cmocka_unit_test(stopped_it_leaves_nothing),

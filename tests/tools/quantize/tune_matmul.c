@@ -33,9 +33,10 @@ static real clamp(real x, real low, real high)
 }
 
 /* CushionCache, eq. 3: clamped to the range and rounded. */
-void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
-                  const struct tft_affine *q, size_t step)
+void matmul_take(struct matmul *p, const real *x, size_t n, const struct tft_input *in,
+                 const struct tft_affine *q, size_t step)
 {
+    size_t width = in->width;
     p->n = n;
     p->width = width;
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 /*
- * A transformer block of a W8A8 model over the tokens of one sequence after a prefix, and the
+ * A transformer block of a model over the tokens of one sequence after a prefix, and the
  * gradient of a loss with respect to the prefix's keys and values. Only the input of each block is
  * kept: the gradient computes the inner activations again (Chen et al. 2016, section 4).
  */

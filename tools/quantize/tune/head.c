@@ -76,7 +76,7 @@ double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
     for (size_t i = 0, n; i < total; i += n) {
         n = total - i < LOGITS ? total - i : LOGITS;
         size_t step = choose_affine(t, t->h + i * d, n, d, m->output.in);
-        matmul_take(t->matmul, t->h + i * d, n, d, t->affine, step);
+        matmul_take(t->matmul, t->h + i * d, n, m->output.in, t->affine, step);
         matmul_run(t->matmul, t->logits, &m->output, false);
         each_row(t, n, logit_row, &(struct logit_rows){token + i + 1, i, total});
         for (size_t j = 0; j < n; j++)
@@ -84,7 +84,7 @@ double head_run(struct tape *t, const int32_t *token, const real *x, real *dx)
         if (!dx)
             continue;
         matmul_back(t->matmul, t->dh + i * d, t->logits, n, &m->output, false);
-        for (size_t j = 0; j < n; j++)
+        for (size_t j = 0; j < n && has_affine(m->output.in); j++)
             row_quantize_back(t->dh + (i + j) * d, t->h + (i + j) * d, d, &t->affine[j * step], 0);
     }
     if (dx) {

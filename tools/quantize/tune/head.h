@@ -1,4 +1,4 @@
-/* The head of a W8A8 model over the tokens of one sequence: the loss of prediction. */
+/* The head of a model over the tokens of one sequence: the loss of prediction. */
 #ifndef QUANTIZE_TUNE_HEAD_H
 #define QUANTIZE_TUNE_HEAD_H
 

@@ -45,7 +45,7 @@ struct kv_fisher {
 /* Whether a cache is fisher; kv may be NULL, or invalid. */
 bool kv_fisher_wanted(const char *kv);
 
-/* m: an open W8A8 model whose formula tune_check takes. If *stopped: TFT_OK, and *r is all
+/* m: an open model whose formula tune_check takes. If *stopped: TFT_OK, and *r is all
    zeros. */
 enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
                                   struct kv_fisher *r, bool *stopped, struct tft_error *err);

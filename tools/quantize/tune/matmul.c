@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "port/port.h"
+#include "tools/quantize/array.h"
 
 /* A block of W as floats. It fits an L1 cache together with the rows that it multiplies. */
 enum { BLOCK_ROWS = 512, BLOCK_COLS = 16 };
@@ -13,10 +14,14 @@ struct matmul {
     const struct tft_model *m;
     int n_threads;
     size_t n, stride; /* rows of the input; bytes from one row to the next */
-    uint8_t *bytes;   /* [largest n, stride], padded like the columns of panels */
+    uint8_t *bytes;   /* [largest n, stride], padded like the columns of panels; or rows of groups
+                         (simd/packed.h) */
+    const float *x;   /* [n, width] */
+    size_t width;
     const struct tft_affine *affine;
     size_t step;
     float *block; /* [threads, BLOCK_ROWS, BLOCK_COLS] */
+    float *rows;  /* [BLOCK_ROWS, largest width] of a matrix that is not in panels of int8 */
 };
 
 static size_t larger(size_t a, size_t b)
@@ -26,15 +31,20 @@ static size_t larger(size_t a, size_t b)
 
 struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads)
 {
-    size_t width = larger(larger(m->n_embd, m->n_ff), (size_t)m->n_head * m->head_dim), bytes;
+    size_t width = larger(larger(m->n_embd, m->n_ff), (size_t)m->n_head * m->head_dim), bytes,
+           groups = tft_groups_bytes(tft_panel_cols(width));
     struct matmul *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct matmul){.m = m, .n_threads = n_threads, .stride = tft_panel_cols(width)};
+    *p = (struct matmul){.m = m,
+                         .n_threads = n_threads,
+                         .stride = m->group_inputs ? groups : tft_panel_cols(width)};
     if (tft_mul(n, p->stride, &bytes))
         p->bytes = calloc(bytes, 1);
     p->block = malloc((size_t)n_threads * BLOCK_ROWS * BLOCK_COLS * sizeof *p->block);
-    if (p->bytes && p->block)
+    if (!m->byte_inputs)
+        p->rows = array_alloc(sizeof *p->rows, BLOCK_ROWS, width, 1);
+    if (p->bytes && p->block && (p->rows || m->byte_inputs))
         return p;
     matmul_close(p);
     return NULL;
@@ -46,6 +56,7 @@ void matmul_close(struct matmul *p)
         return;
     free(p->bytes);
     free(p->block);
+    free(p->rows);
     free(p);
 }
 
@@ -58,31 +69,38 @@ static void share(size_t n, int tid, int n_threads, size_t *begin, size_t *end)
 
 /* -------------------------------------------------------------------------------------- forward */
 
-struct take_task {
-    struct matmul *p;
-    const float *x;
-    size_t width;
-};
-
-static void take(void *arg, int tid, int n_threads)
+static void take_bytes(void *arg, int tid, int n_threads)
 {
-    const struct take_task *task = arg;
+    const struct matmul *p = arg;
     size_t begin, end;
-    share(task->p->n, tid, n_threads, &begin, &end);
+    share(p->n, tid, n_threads, &begin, &end);
     for (size_t i = begin; i < end; i++)
-        task->p->m->kern.quantize(task->p->bytes + i * task->p->stride, task->x + i * task->width,
-                                  task->width, &task->p->affine[i * task->p->step]);
+        p->m->kern.quantize(p->bytes + i * p->stride, p->x + i * p->width, p->width,
+                            &p->affine[i * p->step]);
 }
 
-/* Bytes beyond `width` are left from an earlier input: panels are padded with zeros, so these bytes
-   add 0. */
-void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
-                  const struct tft_affine *q, size_t step)
+static void take_groups(void *arg, int tid, int n_threads)
+{
+    const struct matmul *p = arg;
+    size_t begin, end;
+    share(p->n, tid, n_threads, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        p->m->kern.quantize_groups(p->bytes + i * p->stride, p->width, 0, p->x + i * p->width,
+                                   p->width);
+}
+
+/* Bytes beyond the width are left from an earlier input: panels are padded with zeros, so these
+   bytes add 0. */
+void matmul_take(struct matmul *p, const real *x, size_t n, const struct tft_input *in,
+                 const struct tft_affine *q, size_t step)
 {
     p->n = n;
+    p->x = x;
+    p->width = in->width;
     p->affine = q;
     p->step = step;
-    tft_port_team(p->n_threads, take, &(struct take_task){p, x, width});
+    if (in->range != TFT_RANGE_FLOAT)
+        tft_port_team(p->n_threads, in->range == TFT_RANGE_GROUPS ? take_groups : take_bytes, p);
 }
 
 struct run_task {
@@ -103,8 +121,9 @@ static void run(void *arg, int tid, int n_threads)
     end = end * TFT_PANEL < w->rows ? end * TFT_PANEL : w->rows;
     struct tft_product product = {.y = task->y + begin,
                                   .ldy = w->rows,
+                                  .x = p->x,
                                   .bytes = p->bytes,
-                                  .ldx = p->stride,
+                                  .ldx = tft_format_in_panels(w->format) ? p->stride : p->width,
                                   .affine = p->affine,
                                   .step = p->step,
                                   .bias = task->l->bias,
@@ -136,16 +155,10 @@ static void expand_codes(float *to, const struct tft_mat *w, size_t row, size_t 
     }
 }
 
-/* to: [rows, cols] = rows first .. first + rows - 1 and columns k .. k + cols - 1 of W. `first`
-   begins a panel, and k four quads. */
-static void expand(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
-                   size_t cols)
+static void expand_int8(float *to, const struct tft_mat *w, size_t first, size_t rows, size_t k,
+                        size_t cols)
 {
     const int8_t *data = w->data;
-    for (size_t r = 0; r < rows && w->format->low; r++)
-        expand_codes(to + r * cols, w, first + r, k, cols);
-    if (w->format->low)
-        return;
     for (size_t r = 0; r < rows; r++) {
         const int8_t *from = data + tft_panel_at(first + r, k, tft_panel_cols(w->cols));
         float scale = w->scale[first + r];
@@ -160,9 +173,27 @@ struct back_task {
     const struct tft_linear *l;
     float *dx;
     const float *dy;
-    size_t n;
+    size_t n, first, end; /* rows of W */
     bool add;
 };
+
+/* to: [rows, cols] = rows first .. first + rows - 1 and columns k .. k + cols - 1 of W. `first`
+   begins a panel, and k four quads. */
+static void expand(float *to, const struct back_task *task, size_t first, size_t rows, size_t k,
+                   size_t cols)
+{
+    const struct tft_mat *w = &task->l->w;
+    if (w->format->takes_bytes && !w->format->low) {
+        expand_int8(to, w, first, rows, k, cols);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        if (w->format->low)
+            expand_codes(to + r * cols, w, first + r, k, cols);
+        else
+            memcpy(to + r * cols, task->p->rows + (first + r - task->first) * w->cols + k,
+                   cols * sizeof *to);
+}
 
 /* dx += dy W for some columns of W. Rows of W are added in their order, so that the result does not
    depend on the thread. */
@@ -171,9 +202,9 @@ static void back_columns(const struct back_task *task, float *block, size_t k, s
     const struct tft_mat *w = &task->l->w;
     for (size_t i = 0; i < task->n && !task->add; i++)
         memset(task->dx + i * w->cols + k, 0, cols * sizeof *task->dx);
-    for (size_t r = 0, rows; r < w->rows; r += rows) {
-        rows = w->rows - r < BLOCK_ROWS ? w->rows - r : BLOCK_ROWS;
-        expand(block, w, r, rows, k, cols);
+    for (size_t r = task->first, rows; r < task->end; r += rows) {
+        rows = task->end - r < BLOCK_ROWS ? task->end - r : BLOCK_ROWS;
+        expand(block, task, r, rows, k, cols);
         task->p->m->kern.mix[TFT_NUM_F32](&(struct tft_mix){
             .o = task->dx + k,
             .ldo = w->cols,
@@ -198,10 +229,30 @@ static void back(void *arg, int tid, int n_threads)
                      end - k < BLOCK_COLS ? end - k : BLOCK_COLS);
 }
 
+static void widen_rows(void *arg, int tid, int n_threads)
+{
+    const struct back_task *task = arg;
+    const struct tft_mat *w = &task->l->w;
+    size_t begin, end;
+    share(task->end - task->first, tid, n_threads, &begin, &end);
+    for (size_t r = begin; r < end; r++)
+        tft_mat_row(task->p->m, w, (uint32_t)(task->first + r), task->p->rows + r * w->cols);
+}
+
+/* Panels of int8 and of codes for int8 give some columns of a row. Other formats give whole rows
+   alone, which become floats first. */
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
                   bool add)
 {
-    tft_port_team(p->n_threads, back, &(struct back_task){p, l, dx, dy, n, add});
+    size_t rows = l->w.rows, step = l->w.format->takes_bytes ? rows : BLOCK_ROWS;
+    struct back_task task = {.p = p, .l = l, .dx = dx, .dy = dy, .n = n, .add = add};
+    for (size_t first = 0; first < rows; first += step, task.add = true) {
+        task.first = first;
+        task.end = rows - first < step ? rows : first + step;
+        if (!l->w.format->takes_bytes)
+            tft_port_team(p->n_threads, widen_rows, &task);
+        tft_port_team(p->n_threads, back, &task);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------- plain */

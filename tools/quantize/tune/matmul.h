@@ -15,16 +15,17 @@ struct matmul;
 struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads);
 void matmul_close(struct matmul *p);
 
-/* Sets the input of the matmul_run calls that follow: x: [n, width] as bytes; q: scale and
-   zero-point of each row, [n] with step 1, or of all rows, [1] with step 0. q must stay valid. */
-void matmul_take(struct matmul *p, const real *x, size_t n, size_t width,
+/* Sets the input of the matmul_run calls that follow, x: [n, width], in the forms that the layers of
+   `in` read: bytes, groups of bytes, floats. Of bytes, q: scale and zero-point of each row, [n] with
+   step 1, or of all rows, [1] with step 0. x and q must stay valid. */
+void matmul_take(struct matmul *p, const real *x, size_t n, const struct tft_input *in,
                  const struct tft_affine *q, size_t step);
 
 /* y: [n, rows of l] = W x + bias; or y += W x + bias if `add`. */
 void matmul_run(struct matmul *p, real *y, const struct tft_linear *l, bool add);
 
-/* dx: [n, cols of l] = dy W, or dx += dy W if `add`; dy: [n, rows of l]. W is the int8 weights
-   times their scales. */
+/* dx: [n, cols of l] = dy W, or dx += dy W if `add`; dy: [n, rows of l]. W is the weights as
+   floats, codes times their scales. */
 void matmul_back(struct matmul *p, real *dx, const real *dy, size_t n, const struct tft_linear *l,
                  bool add);
 

@@ -76,6 +76,8 @@ size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width
                      const struct tft_input *in)
 {
     double low, high;
+    if (!has_affine(in))
+        return 0;
     if (in->range == TFT_RANGE_STATIC) {
         t->affine[0] = in->affine;
         return 0;
@@ -111,16 +113,18 @@ static void quantize_back_row(const struct tape *t, const void *arg, size_t i)
 void quantize_input(struct tape *t, const real *x, size_t width, const struct tft_linear *l)
 {
     size_t step = choose_affine(t, x, t->n, width, l->in);
-    each_row(t, t->n, error_row, &(struct quantize_rows){.x = x, .width = width, .step = step});
-    matmul_take(t->matmul, x, t->n, width, t->affine, step);
+    if (has_affine(l->in))
+        each_row(t, t->n, error_row, &(struct quantize_rows){.x = x, .width = width, .step = step});
+    matmul_take(t->matmul, x, t->n, l->in, t->affine, step);
 }
 
 void quantize_back(const struct tape *t, real *dx, const real *x, size_t width,
                    const struct tft_linear *l)
 {
     size_t step = choose_affine(t, x, t->n, width, l->in);
-    each_row(t, t->n, quantize_back_row,
-             &(struct quantize_rows){dx, x, width, step, t->error_weight});
+    if (has_affine(l->in))
+        each_row(t, t->n, quantize_back_row,
+                 &(struct quantize_rows){dx, x, width, step, t->error_weight});
 }
 
 /* -------------------------------------------------------------------------------------- opening */

@@ -76,12 +76,20 @@ void norm_rows(const struct tape *t, real *y, const real *x, const struct tft_no
 void norm_rows_back(const struct tape *t, real *dx, const real *dy, const real *x,
                     const struct tft_norm *w);
 
-/* Sets t->affine to the quantization of x: [n, width]. Returns the step: 1 for one element per row,
-   0 for one element that all rows share. */
+/* Whether rows of the input become bytes of one scale. Other rows are floats, or become groups of
+   bytes, which clip nothing: the error of these is not measured, and a gradient passes as it is. */
+static inline bool has_affine(const struct tft_input *in)
+{
+    return in->range == TFT_RANGE_STATIC || in->range == TFT_RANGE_TOKEN;
+}
+
+/* Sets t->affine to the quantization of x: [n, width], if the input has one. Returns the step: 1
+   for one element per row, 0 for one element that all rows share. */
 size_t choose_affine(const struct tape *t, const real *x, size_t n, size_t width,
                      const struct tft_input *in);
 
-/* Quantizes x: [n, width] for the linear layers that read it, and adds its error. */
+/* Gives x: [n, width] to the linear layers that read it, as bytes or floats, and adds the error of
+   bytes. */
 void quantize_input(struct tape *t, const real *x, size_t width, const struct tft_linear *l);
 void quantize_back(const struct tape *t, real *dx, const real *x, size_t width,
                    const struct tft_linear *l);
