@@ -89,7 +89,9 @@ enum {
 #define TFT_KEY_KV_CLIP_V "tuffet.kv.clip.v"
 
 /* Tensors F32 [n_layer, G, 11, E], optional, both or neither: for keys and for values, rows of the
-   mean, the weight in the gain, 4 steps and 5 losses of each channel: kv/fisher.h */
+   mean, the weight in the gain, 4 steps and 5 losses of each channel: kv/fisher.h. In a file that
+   is not W8A8 they are values f32[] of the same numbers, since other programs refuse tensors that
+   they do not know. */
 #define TFT_KEY_KV_FISHER_K "tuffet.kv.fisher.keys"
 #define TFT_KEY_KV_FISHER_V "tuffet.kv.fisher.values"
 

@@ -34,6 +34,7 @@ struct tft_load {
     struct tft_layer *blocks;        /* or, if not NULL, [n_block] all of them */
     uint32_t *windows;               /* room for m->kv_window in the counting run; or NULL */
     struct tft_kv_heads *heads;      /* the same for m->kv_heads */
+    float *tables;                   /* the same for m->kv_fisher */
     struct tft_conversion *conversion; /* [n_conversion], NULL in the counting run */
     size_t n_conversion;
     uint32_t n_block;    /* blocks of the file: blocks from m->n_layer on are ignored */

@@ -129,17 +129,25 @@ static enum tft_status choose_arch(struct tft_model *m, const struct tft_arch *c
                        name.p);
 }
 
+size_t tft_open_plan_tables(const struct tft_source *s)
+{
+    const struct tft_value *k = tft_source_value(s, TFT_KEY_KV_FISHER_K),
+                           *v = tft_source_value(s, TFT_KEY_KV_FISHER_V);
+    return (size_t)((k ? k->n : 0) + (v ? v->n : 0));
+}
+
 enum tft_status tft_open_plan(struct tft_model *m, const struct tft_arch *const *archs,
-                              enum tft_weights weights, uint32_t *windows,
-                              struct tft_kv_heads *heads, struct tft_error *err)
+                              enum tft_weights weights, const struct tft_plan_room *room,
+                              struct tft_error *err)
 {
     size_t n = m->source.n_tensor, n_used = n + m->source.n_value;
     struct tft_load ld = {.m = m,
                           .s = &m->source,
                           .err = err,
                           .weights = weights,
-                          .windows = windows,
-                          .heads = heads};
+                          .windows = room ? room->windows : NULL,
+                          .heads = room ? room->heads : NULL,
+                          .tables = room ? room->tables : NULL};
     ld.status = choose_arch(m, archs, err);
     if (ld.status != TFT_OK)
         return ld.status;

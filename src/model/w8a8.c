@@ -329,33 +329,76 @@ static const float *clip(struct tft_load *ld, const char *name, uint32_t group)
     return for_all_layers(ld, alpha, (size_t)groups * m->n_head_kv);
 }
 
-/* Tables of kv/fisher.h: finite, and not negative but for the means. NULL: the file has none. */
-static const float *fisher(struct tft_load *ld, const char *name)
+/* Tables of kv/fisher.h in the file: a tensor, or an array of values. */
+struct tables {
+    const float *tensor;
+    const struct tft_value *array;
+};
+
+static struct tables find_tables(struct tft_load *ld, const char *name, bool tensor)
+{
+    const struct tft_kv_heads own = tft_model_coded_heads(ld->m);
+    const uint64_t shape[4] = {own.dim, TFT_FISHER_ROWS, own.n, calibrated_layers(ld->m)};
+    if (tensor)
+        return (struct tables){.tensor = tft_load_exactly(ld, name, TFT_F32, shape)};
+    const struct tft_value *v = array(ld, name, shape[0] * shape[1] * shape[2] * shape[3]);
+    if (ld->status == TFT_OK && v->type != TFT_VALUE_F32)
+        tft_load_fail(ld, TFT_ERR_FORMAT, "%s is not an array of f32", name);
+    return (struct tables){.array = v};
+}
+
+static float number(const struct tables *t, size_t i)
+{
+    double x = (double)NAN;
+    if (t->tensor)
+        return t->tensor[i];
+    tft_value_real(t->array, i, &x);
+    return (float)x;
+}
+
+/* In memory, [n_kv_layer, n], as for_all_layers places a tensor. */
+static const float *place_array(struct tft_load *ld, const struct tables *t, size_t n,
+                                enum tft_kv_which which)
+{
+    size_t layers = calibrated_layers(ld->m);
+    float *to = tft_arena_take(&ld->arena, ld->m->n_kv_layer, n * sizeof *to);
+    if (!to && ld->tables)
+        to = ld->tables + which * layers * n;
+    for (size_t i = 0; to && ld->status == TFT_OK && i < ld->m->n_kv_layer * n; i++)
+        to[i] = number(t, i < layers * n ? i : i - n);
+    return to;
+}
+
+/* Finite, and not negative but for the means. */
+static const float *fisher(struct tft_load *ld, const char *name, enum tft_kv_which which,
+                           bool tensor)
 {
     const struct tft_model *m = ld->m;
-    const uint32_t layers = calibrated_layers(m);
     const struct tft_kv_heads own = tft_model_coded_heads(m);
-    const uint64_t shape[4] = {own.dim, TFT_FISHER_ROWS, own.n, layers};
-    const float *table = tft_load_exactly(ld, name, TFT_F32, shape);
-    size_t rows = (size_t)layers * own.n * TFT_FISHER_ROWS;
+    const struct tables t = find_tables(ld, name, tensor);
+    size_t rows = (size_t)calibrated_layers(m) * own.n * TFT_FISHER_ROWS,
+           n = (size_t)own.n * TFT_FISHER_ROWS * own.dim;
     for (size_t r = 0; ld->status == TFT_OK && r < rows; r++)
         for (uint32_t d = 0; d < own.dim; d++) {
-            float x = table[r * own.dim + d];
+            float x = number(&t, r * own.dim + d);
             bool mean = r % TFT_FISHER_ROWS == TFT_FISHER_MEAN;
             if (!isfinite(x) || (!mean && x < 0))
                 tft_load_fail(ld, TFT_ERR_FORMAT, "%s has a number that is %s", name,
                               mean ? "not finite" : "negative or not finite");
         }
-    return for_all_layers(ld, table, (size_t)own.n * TFT_FISHER_ROWS * own.dim);
+    return t.array ? place_array(ld, &t, n, which) : for_all_layers(ld, t.tensor, n);
 }
 
 static void load_fisher(struct tft_load *ld)
 {
     struct tft_model *m = ld->m;
-    if (ld->status != TFT_OK || !tft_source_tensor(ld->s, TFT_KEY_KV_FISHER_K))
+    bool tensors = tft_source_tensor(ld->s, TFT_KEY_KV_FISHER_K),
+         arrays = tft_source_value(ld->s, TFT_KEY_KV_FISHER_K) ||
+                  tft_source_value(ld->s, TFT_KEY_KV_FISHER_V);
+    if (ld->status != TFT_OK || (!tensors && !arrays))
         return;
-    m->kv_fisher[TFT_KV_K] = fisher(ld, TFT_KEY_KV_FISHER_K);
-    m->kv_fisher[TFT_KV_V] = fisher(ld, TFT_KEY_KV_FISHER_V);
+    m->kv_fisher[TFT_KV_K] = fisher(ld, TFT_KEY_KV_FISHER_K, TFT_KV_K, tensors);
+    m->kv_fisher[TFT_KV_V] = fisher(ld, TFT_KEY_KV_FISHER_V, TFT_KV_V, tensors);
 }
 
 /* The calibration by `tuffet quantize` for the file's own cache policy. A tensor that the policy

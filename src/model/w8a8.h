@@ -1,7 +1,7 @@
 /*
  * The additions of a W8A8 file of `tuffet quantize` to a GGUF file of its architecture: static
- * scales, and the calibration for the KV cache. keys.h names the keys; the panels that replace
- * matrices are loaded by load.c, the prefix by prefix.c.
+ * scales, and the calibration for the KV cache, which plain GGUF files may have too. keys.h names
+ * the keys; the panels that replace matrices are loaded by load.c, the prefix by prefix.c.
  */
 #ifndef TFT_W8A8_H
 #define TFT_W8A8_H

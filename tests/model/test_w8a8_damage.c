@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "file/file.h"
+#include "tools/quantize/write/rewrite_model.h"
 #include "w8a8.h"
 
 enum change { DROP, SHORTEN, SET, FIRST, LAST };
@@ -104,6 +105,34 @@ static void refused(const struct damage *d)
     tft_model_close(m);
     if (!strstr(err.msg, d->why))
         fail_msg("%s: \"%s\" is not \"%s\"", d->name, err.msg, d->why);
+}
+
+/* q.gguf is refused with other tables of keys. */
+static void refused_with(enum tft_value_type type, const float *table, size_t n, const char *why)
+{
+    struct tft_source s;
+    struct tft_gguf_writer *w;
+    struct tft_model *m;
+    struct tft_error err = {.msg = "opened"};
+    const char *to = in_folder("changed.gguf");
+    assert_int_equal(tft_source_open(&s, in_folder("q.gguf"), NULL, NULL, NULL), TFT_OK);
+    assert_int_equal(tft_gguf_create(&w, to, NULL), TFT_OK);
+    for (size_t i = 0; i < s.n_value; i++)
+        if (tft_str_is(s.value[i].key, "tuffet.kv.fisher.keys"))
+            tft_gguf_put_array(w, "tuffet.kv.fisher.keys", type, table, n);
+        else
+            tft_gguf_put_value(w, &s.value[i]);
+    for (size_t i = 0; i < s.n_tensor; i++)
+        tft_gguf_put_tensor(w, s.tensor[i].name, s.tensor[i].type, s.tensor[i].n_dims,
+                            s.tensor[i].ne);
+    for (size_t i = 0; i < s.n_tensor; i++)
+        tft_gguf_put_data(w, s.tensor[i].data, (size_t)s.tensor[i].bytes);
+    assert_int_equal(tft_gguf_close(w, true, NULL), TFT_OK);
+    tft_source_close(&s);
+    tft_model_open(&m, to, NULL, &err);
+    tft_model_close(m);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not \"%s\"", err.msg, why);
 }
 
 static void damaged_files_are_refused(void **state)
@@ -264,6 +293,47 @@ static void a_damaged_calibration_is_refused(void **state)
     tft_model_close(opened(changed(FIRST, "tuffet.kv.clip.k", 1e-30)));
 }
 
+/* The tables of the cache fisher in a plain file are arrays of 2 layers, 3 heads, 11 rows and 32
+   channels. A mean may be negative; the first number of any other row is the 33rd. */
+static void damaged_tables_are_refused(void **state)
+{
+    (void)state;
+    static const struct damage cases[] = {
+        {DROP, "tuffet.kv.fisher.keys", 0,
+         "tuffet.kv.fisher.keys is missing, or not an array of 2112 numbers"},
+        {DROP, "tuffet.kv.fisher.values", 0, "tuffet.kv.fisher.values is missing, or not an array"},
+        {SHORTEN, "tuffet.kv.fisher.keys", 0, "tuffet.kv.fisher.keys is missing, or not an array"},
+        {SHORTEN, "tuffet.kv.fisher.values", 0,
+         "tuffet.kv.fisher.values is missing, or not an array of 2112 numbers"},
+        {SET, "tuffet.kv.fisher.keys", NAN,
+         "tuffet.kv.fisher.keys has a number that is not finite"},
+        {SET, "tuffet.kv.fisher.values", INFINITY,
+         "tuffet.kv.fisher.values has a number that is not finite"},
+    };
+    static const struct {
+        enum tft_value_type type;
+        size_t n;
+        float last;
+        const char *why;
+    } odd[] = {{TFT_VALUE_F32, 2112, -0.5f, "fisher.keys has a number that is negative or not"},
+               {TFT_VALUE_F32, 2112, NAN, "fisher.keys has a number that is negative or not"},
+               {TFT_VALUE_F32, 0, 0, "fisher.keys is missing, or not an array of 2112 numbers"},
+               {TFT_VALUE_I32, 2112, 0, "tuffet.kv.fisher.keys is not an array of f32"},
+               {TFT_VALUE_U8, 2112, 0, "tuffet.kv.fisher.keys is not an array of f32"}};
+    static float table[2112];
+    const struct rewrite r = {.kv = "fisher", .fisher = {table, table}};
+    struct tft_model *m = opened(written(&toys[2]));
+    assert_int_equal(rewrite_model(m, in_folder("q.gguf"), &r, NULL), TFT_OK);
+    tft_model_close(m);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(&cases[i]);
+    tft_model_close(opened(changed(SET, "tuffet.kv.fisher.keys", -1)));
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        table[2111] = odd[i].last;
+        refused_with(odd[i].type, table, odd[i].n, odd[i].why);
+    }
+}
+
 /* As above, with keys of a token that are whole blocks: 3 heads of 32. */
 static void a_damaged_prefix_of_few_bits_is_refused(void **state)
 {
@@ -304,6 +374,7 @@ int main(void)
         cmocka_unit_test(damaged_weights_are_refused),
         cmocka_unit_test(the_first_flaw_is_named_with_any_threads),
         cmocka_unit_test(a_damaged_calibration_is_refused),
+        cmocka_unit_test(damaged_tables_are_refused),
         cmocka_unit_test(a_damaged_prefix_of_few_bits_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -381,8 +381,7 @@ static void plans_have_the_parts_of_models(void **state)
         const char *path = written(&dense_toys[i]);
         struct tft_model *m = opened(path), plan = {0};
         assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
-        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL),
-                         TFT_OK);
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL), TFT_OK);
         if (plan.parts != m->parts)
             fail_msg("%s: parts %#llx, and %#llx planned", dense_toys[i].arch,
                      (unsigned long long)m->parts, (unsigned long long)plan.parts);

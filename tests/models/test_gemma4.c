@@ -245,8 +245,8 @@ static void planned_bytes(void **state)
         struct tft_session_opts o = {.size = sizeof o, .capacity = 1000, .n_threads = 2};
         assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
         assert_true(plan.source.n_tensor <= 200);
-        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, windows, heads, NULL),
-                         TFT_OK);
+        const struct tft_plan_room room = {.windows = windows, .heads = heads};
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, &room, NULL), TFT_OK);
         assert_int_equal(tft_session_bytes(&plan, &o, NULL), tft_session_bytes(m, &o, NULL));
         tft_source_close(&plan.source);
         tft_model_close(m);

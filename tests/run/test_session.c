@@ -322,8 +322,7 @@ static void memory_is_planned_from_all_layers(void **state)
         struct tft_session_opts o = {.size = sizeof o, .capacity = 500, .n_threads = 3};
         struct tft_model *m = opened(path), plan = {0};
         assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
-        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL),
-                         TFT_OK);
+        assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL), TFT_OK);
         size_t bytes = tft_session_bytes(m, &o, NULL);
         assert_int_equal(tft_session_bytes(&plan, &o, NULL), bytes);
         codes = t.floats ? codes : bytes;

@@ -230,27 +230,34 @@ static void plan_session(struct facts *f, const struct tft_model *m,
     f->session = m->encoder ? tft_embedder_bytes(m, &eo, NULL) : tft_session_bytes(m, so, NULL);
 }
 
+static void free_room(struct tft_plan_room *room)
+{
+    free(room->windows);
+    free(room->heads);
+    free(room->tables);
+}
+
 /* Finds out whether the model runs, and how much memory it takes. */
 static void plan(struct facts *f, enum tft_weights weights, const struct tft_session_opts *given)
 {
     if (f->vocab.n && tft_tokenizer_open(&f->tokenizer, &f->s, NULL, &f->why_not) != TFT_OK)
         return;
     struct tft_model m = {.source = f->s, .tokenizer = f->tokenizer};
-    uint32_t *windows = malloc(f->s.n_tensor * sizeof *windows + 1);
-    struct tft_kv_heads *heads = malloc(f->s.n_tensor * sizeof *heads + 1);
-    if (!windows || !heads) {
-        free(windows);
-        free(heads);
+    struct tft_plan_room room = {
+        .windows = malloc(f->s.n_tensor * sizeof *room.windows + 1),
+        .heads = malloc(f->s.n_tensor * sizeof *room.heads + 1),
+        .tables = malloc(tft_open_plan_tables(&f->s) * sizeof *room.tables + 1)};
+    if (!room.windows || !room.heads || !room.tables) {
+        free_room(&room);
         tft_fail(&f->why_not, TFT_ERR_NOMEM, "%s: out of memory", f->s.name);
         return;
     }
-    f->runs = tft_open_plan(&m, tft_archs, weights, windows, heads, &f->why_not) == TFT_OK;
+    f->runs = tft_open_plan(&m, tft_archs, weights, &room, &f->why_not) == TFT_OK;
     choose_cache(f, &m, given);
     m.kv_text = f->kv; /* which a plan does not keep */
     if (f->runs)
         plan_session(f, &m, given);
-    free(windows);
-    free(heads);
+    free_room(&room);
     if (!f->runs)
         return;
     f->kv_heads = m.n_head_kv;

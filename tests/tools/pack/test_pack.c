@@ -110,7 +110,7 @@ static size_t planned(const char *path)
 {
     struct tft_model m = {0};
     assert_int_equal(tft_source_open(&m.source, path, NULL, NULL, NULL), TFT_OK);
-    assert_int_equal(tft_open_plan(&m, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL, NULL), TFT_OK);
+    assert_int_equal(tft_open_plan(&m, tft_archs, TFT_WEIGHTS_STORED, NULL, NULL), TFT_OK);
     tft_source_close(&m.source);
     return m.memory_size;
 }

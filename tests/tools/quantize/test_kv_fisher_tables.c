@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "kv/fisher.h"
+#include "model/open.h"
+#include "models/registry.h"
 #include "random.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/tune/kv_fisher.h"
@@ -283,19 +285,54 @@ static const char *reopened(const struct tft_model *m, float *const table[TFT_KV
     return err.msg;
 }
 
-/* Tables in a file, also beside weights of codes; wrong numbers are refused. */
+/* A W8A8 model, one with weights of codes, or a plain one of blocks. */
+enum form { BYTES, CODES, PLAIN, FORMS };
+
+static struct tft_model *of_form(enum form form)
+{
+    struct quantize_opts q = usual(&toys[2]);
+    static uint8_t bits[2 * LAYER_MATS];
+    memset(bits, 4, sizeof bits);
+    if (form == CODES) {
+        q.bits = bits;
+        q.group = 32;
+    }
+    return opened(form == PLAIN ? written(&toys[2]) : quantized(&toys[2], &q));
+}
+
+/* A plain file keeps its tensors, all bytes of them, and gets no other: other programs read it. */
+static void same_tensors(const struct tft_source *a, const struct tft_source *b)
+{
+    assert_int_equal(a->n_tensor, b->n_tensor);
+    for (size_t i = 0; i < a->n_tensor; i++) {
+        const struct tft_tensor *x = &a->tensor[i], *y = &b->tensor[i];
+        assert_true(x->name.n == y->name.n && memcmp(x->name.p, y->name.p, x->name.n) == 0);
+        assert_true(x->type == y->type && x->bytes == y->bytes);
+        assert_memory_equal(x->data, y->data, (size_t)x->bytes);
+    }
+}
+
+/* The size of a session is known without opening the model. */
+static void planned(const struct tft_model *m, const char *path)
+{
+    struct tft_model plan = {.kv_text = m->kv_text};
+    struct tft_session_opts o = {.size = sizeof o, .kv = m->kv_text};
+    assert_int_equal(tft_source_open(&plan.source, path, NULL, NULL, NULL), TFT_OK);
+    struct tft_plan_room room = {
+        .tables = malloc(tft_open_plan_tables(&plan.source) * sizeof *room.tables + 1)};
+    assert_int_equal(tft_open_plan(&plan, tft_archs, TFT_WEIGHTS_STORED, &room, NULL), TFT_OK);
+    assert_true(tft_session_bytes(m, &o, NULL) > 0);
+    assert_int_equal(tft_session_bytes(&plan, &o, NULL), tft_session_bytes(m, &o, NULL));
+    free(room.tables);
+    tft_source_close(&plan.source);
+}
+
+/* Tables in a file; wrong numbers are refused. */
 static void stored(void **state)
 {
     (void)state;
-    for (int low = 0; low < 2; low++) {
-        struct quantize_opts q = usual(&toys[2]);
-        static uint8_t bits[2 * LAYER_MATS];
-        memset(bits, 4, sizeof bits);
-        if (low) {
-            q.bits = bits;
-            q.group = 32;
-        }
-        struct tft_model *m = opened(quantized(&toys[2], &q)), *copy;
+    for (enum form form = 0; form < FORMS; form++) {
+        struct tft_model *m = of_form(form), *copy;
         size_t n = (size_t)m->n_kv_layer * m->n_head_kv * ROWS * m->head_dim;
         float *table[TFT_KV_SIDES] = {malloc(n * sizeof **table), malloc(n * sizeof **table)};
         for (size_t i = 0; i < n; i++) {
@@ -317,6 +354,9 @@ static void stored(void **state)
         tft_session_close(a);
         tft_session_close(b);
         tft_session_close(c);
+        planned(copy, in_folder("tables.gguf"));
+        if (form == PLAIN)
+            same_tensors(&copy->source, &m->source);
         tft_model_close(copy);
 
         table[0][0] = -3; /* a mean */

@@ -265,8 +265,7 @@ static void few_bits_are_planned(void **state)
     made(m, r, &(struct rewrite){.k = m->prefix_k, .v = m->prefix_v, .type = TFT_Q4_1});
     for (int i = 0; i < 2; i++) {
         assert_int_equal(tft_source_open(&plan[i].source, i ? r : q, NULL, NULL, NULL), TFT_OK);
-        assert_int_equal(tft_open_plan(&plan[i], tft_archs, TFT_WEIGHTS_F32, NULL, NULL, NULL),
-                         TFT_OK);
+        assert_int_equal(tft_open_plan(&plan[i], tft_archs, TFT_WEIGHTS_F32, NULL, NULL), TFT_OK);
         tft_source_close(&plan[i].source);
     }
     assert_int_equal(plan[1].memory_size - plan[0].memory_size, 2 * ROWS * sizeof *k);

@@ -46,9 +46,12 @@ static uint32_t row_tensors(const struct tft_model *m)
     return m->state_size ? ROW_TENSORS : ROW_TENSORS - 1;
 }
 
+static bool is_w8a8(const struct tft_model *m) { return m->output.w.format->takes_bytes; }
+
+/* Whether there are new tensors of tables: in a plain file tables are values. */
 static bool adds_tables(const struct tft_model *m, const struct rewrite *r)
 {
-    return r->fisher[0] && !m->kv_fisher[0];
+    return is_w8a8(m) && r->fisher[0] && !m->kv_fisher[0];
 }
 
 static size_t new_tensors(const struct tft_model *m, const struct rewrite *r)
@@ -82,6 +85,23 @@ static void put_tuning(struct tft_gguf_writer *w, const struct rewrite *r)
     tft_gguf_put_u32(w, TFT_KEY_TUNE_KEPT, r->kept);
 }
 
+static const char *const table_names[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
+
+/* Numbers of the tables of keys, or of values. */
+static size_t table_numbers(const struct tft_model *m)
+{
+    struct tft_kv_heads own = tft_model_coded_heads(m);
+    return (size_t)(m->n_kv_layer - tft_model_predicts(m)) * own.n * TFT_FISHER_ROWS * own.dim;
+}
+
+/* Whether a key of the old file gets a new value. */
+static bool is_replaced(struct tft_str key, const struct rewrite *r)
+{
+    bool tables = tft_str_is(key, table_names[0]) || tft_str_is(key, table_names[1]);
+    return (r->k && describes_tuning(key)) || (r->kv && tft_str_is(key, TFT_KEY_KV)) ||
+           (r->fisher[0] && tables);
+}
+
 static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
                        const struct rewrite *r)
 {
@@ -94,7 +114,7 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
             put_longer(w, TFT_KEY_WEIGHT_CODES, TFT_VALUE_I32, v, new_tensors(m, r));
         else if (new_tensors(m, r) && tft_str_is(v->key, TFT_KEY_WEIGHT_NATS))
             put_longer(w, TFT_KEY_WEIGHT_NATS, TFT_VALUE_F32, v, new_tensors(m, r));
-        else if (!(r->k && describes_tuning(v->key)) && !(r->kv && tft_str_is(v->key, TFT_KEY_KV)))
+        else if (!is_replaced(v->key, r))
             tft_gguf_put_value(w, v);
     }
     if (!tft_source_value(s, TFT_CHECKSUM_KEY))
@@ -103,6 +123,8 @@ static void put_values(struct tft_gguf_writer *w, const struct tft_model *m,
     put_named_values(w, r);
     if (r->kv)
         tft_gguf_put_str(w, TFT_KEY_KV, (struct tft_str){r->kv, strlen(r->kv)});
+    for (int i = 0; r->fisher[0] && !is_w8a8(m) && i < TFT_KV_SIDES; i++)
+        tft_gguf_put_array(w, table_names[i], TFT_VALUE_F32, r->fisher[i], table_numbers(m));
 }
 
 /* -------------------------------------------------------------------------------------- tensors */
@@ -147,8 +169,6 @@ static void put_named(struct tft_gguf_writer *w, const struct tft_model *m,
     }
 }
 
-static const char *const table_names[TFT_KV_SIDES] = {TFT_KEY_KV_FISHER_K, TFT_KEY_KV_FISHER_V};
-
 static void describe_tables(struct tft_gguf_writer *w, const struct tft_model *m,
                             const struct rewrite *r)
 {
@@ -162,9 +182,7 @@ static void describe_tables(struct tft_gguf_writer *w, const struct tft_model *m
 
 static void put_table(struct tft_gguf_writer *w, const struct tft_model *m, const float *table)
 {
-    struct tft_kv_heads own = tft_model_coded_heads(m);
-    size_t n = (size_t)(m->n_kv_layer - tft_model_predicts(m)) * own.n * TFT_FISHER_ROWS * own.dim;
-    tft_gguf_put_data(w, table, n * sizeof *table);
+    tft_gguf_put_data(w, table, table_numbers(m) * sizeof *table);
 }
 
 /* The new numbers of a tensor of tables; NULL: it stays, or is another one. */
@@ -210,7 +228,7 @@ enum tft_status rewrite_temp(const struct tft_model *m, const char *path, const 
 {
     struct tft_gguf_writer *w;
     *temp = NULL;
-    if (!m->output.w.format->takes_bytes || (r->k && !m->n_prefix))
+    if (((r->k || r->n_named) && !is_w8a8(m)) || (r->k && !m->n_prefix))
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: is not a W8A8 model%s: make one with tuffet quantize", m->source.name,
                         r->k ? " with a prefix" : "");

@@ -1,4 +1,5 @@
-/* Copies a W8A8 file, with another prefix, named prefixes, or another KV cache as its default. */
+/* Copies a W8A8 file, with another prefix, named prefixes, or another KV cache as its default; or a
+   plain GGUF file, with another cache. */
 #ifndef QUANTIZE_WRITE_REWRITE_MODEL_H
 #define QUANTIZE_WRITE_REWRITE_MODEL_H
 
@@ -24,8 +25,8 @@ struct rewrite {
     uint32_t kept; /* index of the validation with this prefix */
 };
 
-/* Writes `path`, which may be m's own file. m: an open W8A8 model; if r->k, it must have a prefix,
-   and no named prefixes, as their rows depend on the old one.
+/* Writes `path`, which may be m's own file. m: an open model, a W8A8 one for prefixes; if r->k,
+   it must have a prefix, and no named prefixes, as their rows depend on the old one.
    On failure there is no new file, an existing one is unchanged, and err has the reason. The file
    keeps the residual stream of the prefix's last token as it was. */
 enum tft_status rewrite_model(const struct tft_model *m, const char *path, const struct rewrite *r,
