@@ -63,8 +63,8 @@ static enum tft_status check_kv(const struct tft_kv_policy *kv, const struct tft
     if (tft_kv_is_fisher(kv) && !m->kv_fisher[TFT_KV_K])
         return tft_fail(err, TFT_ERR_ARG,
                         "%s: not calibrated for the KV cache fisher: make the file with tuffet "
-                        "quantize --kv fisher",
-                        m->source.name);
+                        "quantize --kv fisher%s",
+                        m->source.name, m->byte_inputs ? "" : " --gguf keep");
     if ((kv->reorder || kv->clip == TFT_KV_CALIBRATED) &&
         !tft_kv_calibrated_for(&m->kv_policy, kv, m->n_kv_layer))
         return tft_fail(

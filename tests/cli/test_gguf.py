@@ -44,7 +44,7 @@ class Gguf(Case):
         for kind in TYPES:
             found, out = self.made(kind)
             self.assertEqual(set(found), {"seconds", "gguf", "tokens", "tensors", "bytes", "types",
-                                          "check"})
+                                          "kv_search", "check"})
             self.assertEqual(found["gguf"], kind)
             self.assertEqual(sum(found["types"].values()), found["tensors"])
             base = kind.upper().removesuffix("_M")
@@ -108,7 +108,7 @@ class Gguf(Case):
 
     def test_floats_need_no_text(self):
         for option in ["--calib", self.text], ["--calib-window", "64"]:
-            self.assertIn(f"{option[0]}: --gguf f16 makes floats",
+            self.assertIn(f"{option[0]}: --gguf f16 makes no blocks",
                           self.fails("quantize", self.model, "--gguf", "f16", "-o",
                                      self.path("out"), *option, status=2))
 
@@ -137,10 +137,11 @@ class Gguf(Case):
         out = ["-o", self.path("out")]
         self.assertIn("does not write q2_k; it writes f32, f16,",
                       self.fails("quantize", self.model, "--gguf", "q2_k", *out, status=2))
-        for option in (["--bits", "4"], ["--kv", "kivi"], ["--dynamic", "none"], ["--tune"],
+        for option in (["--bits", "4"], ["--dynamic", "none"], ["--tune"],
                        ["--rotate", "none"], ["--intact", "bos"], ["--intact-system", "Be brief."],
                        ["--cushion", "auto"], ["--prefix-bits", "8"], ["--cushion-max", "3"],
-                       ["--tune-rate", "1"], ["--rounding", "awq"]):
+                       ["--tune-rate", "1"], ["--rounding", "awq"], ["--kv", "skvq"],
+                       ["--kv", "tuffet"], ["--kv-search", "2"]):
             self.assertIn(option[0], self.fails("quantize", self.model, "--gguf", "q8_0", *out,
                                                 *option, status=2))
         made = self.path("w8a8")
@@ -151,6 +152,34 @@ class Gguf(Case):
         self.tuffet("pack", self.made("q8_0")[1], "-o", packed)
         self.assertIn("packed already", self.fails("quantize", packed, "--gguf", "q4_0", *out))
         self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_cache(self):
+        """Tables for the cache are keys, which packing keeps, and inspect plans a session."""
+        calib = ["--calib", self.text, "--calib-tokens", "512", "--calib-window", "64"]
+        bare, out, packed = self.made("q4_0")[1], self.path("kept"), self.path("packed")
+        found = self.json("quantize", bare, "--gguf", "keep", "-o", out, "-t1", *calib,
+                          "--kv", "fisher:window=16", "--kv-search", "3")
+        self.assertEqual((found["gguf"], found["tokens"] % 64), ("keep", 0))
+        kv = found["kv_search"]["kv"]
+        self.assertRegex(kv, r"^fisher:window=16,bits=\d")
+        self.assertEqual(self.tensors(out), self.tensors(bare))
+        self.tuffet("pack", out, "-o", packed)
+        values = self.json("inspect", bare, "--values")["values"]
+        for path in (out, packed):
+            facts = self.json("inspect", path, "--values")
+            self.assertEqual(facts["values"]["tuffet.kv"], kv)
+            self.assertEqual(facts["values"]["general.file_type"], values["general.file_type"])
+            self.assertEqual({key for key in facts["values"] if ".fisher." in key},
+                             {"tuffet.kv.fisher.keys", "tuffet.kv.fisher.values"})
+            self.assertGreater(facts["memory"]["session"], 0)
+            self.assertLess(facts["memory"]["kv_per_token"], self.json(
+                "inspect", path, "--kv", "i8")["memory"]["kv_per_token"])
+            self.assertTrue(self.ids(path))
+        mute = self.toy(vocab="")
+        self.assertIn("no tokenizer", self.fails("quantize", mute, "--gguf", "keep", "-o", out,
+                                                 "--kv", "fisher"))
+        self.assertIn("quantize --kv fisher --gguf keep",
+                      self.fails("run", bare, "-p", "hello", "--kv", "fisher"))
 
     def test_folder(self):
         folder = self.path("folder")

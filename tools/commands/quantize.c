@@ -29,14 +29,15 @@ static const struct cli_option options[] = {
      "codes of a Q4_0 file are kept, or where padding makes 64 larger)"},
     {0, "gguf", CLI_TEXT, &opt.gguf, "TYPE",
      "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, "
-     "q5_k, q5_k_m or q6_k"},
+     "q5_k, q5_k_m or q6_k; keep: leave the weights of MODEL as they are"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, as --kv of tuffet run does (default none: sessions then "
      "have i8)"},
     {0, "json", CLI_FLAG, &opt.json, NULL,
      "print one JSON object: seconds, tokens, window, prefix, the prefixes that were tried, "
      "cushion, tune, system, kv_search, bits_search, vectors of an encoder, dynamic, check, and "
-     "inputs with their ranges; with --gguf: seconds, gguf, tokens, tensors, bytes, types, check"},
+     "inputs with their ranges; with --gguf: seconds, gguf, tokens, tensors, bytes, types, "
+     "kv_search, check"},
     {0},
 };
 
@@ -357,8 +358,8 @@ static int quantize_model(const char *path, const struct tft_quantize_opts *o)
 /* Options of W8A8 models, also with their default values, go with no plain file. */
 static int check_plain(void)
 {
-    const struct cli_option *const lists[] = {range_options,  prefix_options, system_options,
-                                              tuning_options, bits_options,   kv_options};
+    const struct cli_option *const lists[] = {range_options, prefix_options, system_options,
+                                              tuning_options, bits_options};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const struct cli_option *o = lists[i]; o->name; o++)
             if (cli_is_given(o))

@@ -125,6 +125,7 @@ static void report_plain(struct sink *to, const struct quantize_run *run)
         if (made.tensors[i])
             sink_print(to, "%s %zu %s", listed++ ? "," : "", made.tensors[i], tft_dtype_name(i));
     sink_print(to, "\n");
+    report_fisher(to, &run->fisher.chosen);
     check_print_groups(to, run->check.loss, run->m->n_vocab);
 }
 

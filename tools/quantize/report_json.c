@@ -206,7 +206,9 @@ static void json_plain(struct sink *to, const struct quantize_run *run)
     for (uint32_t i = 0, listed = 0; i < PLAIN_TYPES; i++)
         if (made.tensors[i])
             sink_print(to, "%s\"%s\":%zu", listed++ ? "," : "", tft_dtype_name(i), made.tensors[i]);
-    sink_print(to, "},\"check\":");
+    sink_print(to, "},\"kv_search\":");
+    json_kv_search(to, &run->kv, &run->fisher.chosen);
+    sink_print(to, ",\"check\":");
     check_json(to, run->check.loss);
     sink_print(to, "}");
 }

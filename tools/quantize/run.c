@@ -389,12 +389,27 @@ static enum tft_status finish_plain(struct quantize_run *run)
     return status == TFT_OK ? job_complete_progress(&run->job) : status;
 }
 
+/* Calibrates the file for the cache fisher, on the windows that blocks were chosen by. */
+static enum tft_status calibrate_plain(struct quantize_run *run)
+{
+    struct quantize_opts *o = &run->o;
+    o->text = run->text.ids;
+    o->n_text = run->text.n;
+    o->window = run->text.window;
+    job_enter(&run->job, JOB_KV);
+    job_fisher_begin(&run->fisher, &run->job, o);
+    enum tft_status status = job_fisher_finish(&run->fisher, &run->made);
+    return status == TFT_OK ? job_made_finish(&run->made) : status;
+}
+
 static enum tft_status make_plain(struct quantize_run *run)
 {
     struct job *j = &run->job;
     uint64_t start = tft_port_ns();
+    enum tft_status status = job_fisher_look(j);
     job_enter(j, JOB_TEXT);
-    enum tft_status status = job_plain_text(&run->plain, j, &run->text);
+    if (status == TFT_OK)
+        status = job_plain_text(&run->plain, j, &run->text);
     job_enter(j, JOB_LOOK);
     if (status == TFT_OK)
         status = job_plain_measure(&run->plain, j, &run->text);
@@ -403,6 +418,8 @@ static enum tft_status make_plain(struct quantize_run *run)
         status = job_plain_round(&run->plain, j, &run->text);
     if (status == TFT_OK)
         status = job_plain_write(&run->plain, &run->made);
+    if (status == TFT_OK)
+        status = calibrate_plain(run);
     if (status == TFT_OK)
         status = finish_plain(run);
     run->seconds = (double)(tft_port_ns() - start) / 1e9;
@@ -469,13 +486,17 @@ static enum tft_status tell_plan(struct quantize_run *run)
     struct tft_quantize_plan plan = quantize_plan_of(
         run->m, &run->o, o->calib_tokens,
         o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
-    if (run->plain.mix)
-        plan.file = plan.disk = plain_plan(&run->m->source, run->plain.mix).bytes;
+    uint64_t fisher = kv_fisher_wanted(o->kv) ? kv_fisher_bytes(run->m) : 0;
+    if (run->plain.mix) {
+        struct plain_made made = plain_plan(&run->m->source, run->plain.mix);
+        plan.file = made.bytes;
+        plan.disk = fisher ? 2 * made.bytes : made.bytes;
+        fisher += fisher ? made.blocks : 0; /* in panels */
+    }
     if (feedback)
         plan.memory += plan.file;
     plan.imported = run->job.imported_bytes;
-    if (kv_fisher_wanted(o->kv) && plan.memory < kv_fisher_bytes(run->m))
-        plan.memory = kv_fisher_bytes(run->m);
+    plan.memory = plan.memory > fisher ? plan.memory : fisher;
     return !o->plan || o->plan(o->user, &plan)
                ? TFT_OK
                : tft_fail(run->job.err, TFT_ERR_CANCELLED, "stopped before the work");

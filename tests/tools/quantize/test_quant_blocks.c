@@ -187,7 +187,9 @@ static void mixes(void **state)
     assert_int_equal(mix_type(mix_find("f16"), &s, &all[4]), TFT_Q8_0);
     all[0].name = (struct tft_str){"output.weight", strlen("output.weight")};
     assert_int_equal(mix_type(mix_find("q8_0"), &s, &all[0]), TFT_Q8_0);
-    assert_true(mix_is_float(mix_find("bf16")) && !mix_is_float(x));
+    assert_true(mix_makes_blocks(x) && !mix_makes_blocks(mix_find("bf16")));
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(mix_type(mix_find("keep"), &s, &all[i]), all[i].type);
     for (const char *p = mix_names(); *p; p += strcspn(p, ",") + (strchr(p, ',') ? 2 : 0)) {
         char name[16];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -210,13 +211,16 @@ static double bytes_of(const struct tft_model *m, const char *kv, uint32_t depth
 }
 
 /* Makes a model within a budget, and asserts that 1/64 of a bit more would not fit. */
-static void takes_most_bits(const char *search, double bits, double bytes, uint32_t depth)
+static void takes_most_bits(const char *gguf, const char *search, double bits, double bytes,
+                            uint32_t depth)
 {
     struct seen seen;
     struct tft_quantize_opts o = small(&seen);
     struct tft_quantize_result *r;
     struct tft_error err;
     const char *out = in_folder("library.gguf");
+    o.intact = gguf ? TFT_INTACT_AUTO : o.intact;
+    o.gguf = gguf;
     o.kv = "fisher:window=16";
     o.kv_search = search;
     if (tft_quantize(written(&talker), out, &o, &r, &err) != TFT_OK)
@@ -241,14 +245,15 @@ static void takes_most_bits(const char *search, double bits, double bytes, uint3
 static void chooses_bits_within_a_budget(void **state)
 {
     (void)state;
-    takes_most_bits("2.5", 2.5, 0, 0);
-    takes_most_bits("3.5@2000", 3.5, 0, 2000);
+    takes_most_bits(NULL, "2.5", 2.5, 0, 0);
+    takes_most_bits("q4_0", "2.5", 2.5, 0, 0);
+    takes_most_bits(NULL, "3.5@2000", 3.5, 0, 2000);
     struct tft_model *m = opened(written(&talker));
     char search[32];
     unsigned bytes = (unsigned)(m->kv_numbers * 2 * 1.75 / 8);
     tft_model_close(m);
     snprintf(search, sizeof search, "%uB", bytes);
-    takes_most_bits(search, 0, bytes, 0);
+    takes_most_bits(NULL, search, 0, bytes, 0);
 
     struct seen seen;
     struct tft_quantize_opts o = small(&seen);
@@ -259,6 +264,135 @@ static void chooses_bits_within_a_budget(void **state)
                      TFT_ERR_ARG);
     if (!strstr(err.msg, "the KV cache fisher takes at least 6 bytes per token"))
         fail_msg("%s", err.msg);
+}
+
+/* Makes the file `name` of a model: a plain one, with a cache or NULL. */
+static const char *plain(const char *from, const char *name, const char *type, const char *kv)
+{
+    struct seen seen;
+    struct tft_quantize_opts o = small(&seen);
+    struct tft_error err;
+    const char *out = in_folder(name);
+    o.intact = TFT_INTACT_AUTO;
+    o.gguf = type;
+    o.kv = kv;
+    bool fisher = kv && strstr(kv, "fisher"), blocks = tolower(*type) == 'q';
+    o.calib_window = fisher || blocks ? 64 : 0; /* others read no text */
+    if (tft_quantize(from, out, &o, NULL, &err) != TFT_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(has_step(&seen, "calibrating the KV cache"), fisher);
+    return out;
+}
+
+static void same_tensors(const struct tft_source *a, const struct tft_source *b)
+{
+    assert_int_equal(a->n_tensor, b->n_tensor);
+    for (size_t i = 0; i < a->n_tensor; i++) {
+        const struct tft_tensor *x = &a->tensor[i], *y = &b->tensor[i];
+        assert_true(x->name.n == y->name.n && memcmp(x->name.p, y->name.p, x->name.n) == 0);
+        assert_true(x->type == y->type && x->bytes == y->bytes);
+        assert_memory_equal(x->data, y->data, (size_t)x->bytes);
+    }
+}
+
+/* The mean divergence of a cache from f16 over the last tokens of a text, in nats. */
+static double nats_from_f16(const struct tft_model *m, const char *kv)
+{
+    enum { N = 400, LAST = 100 };
+    int32_t tokens[N];
+    struct tft_session *s[2];
+    double sum = 0;
+    toy_tokens(5, m->n_vocab, tokens, N);
+    for (int i = 0; i < 2; i++) {
+        s[i] = session(m, (struct tft_session_opts){.kv = i ? kv : "f16", .n_threads = 1});
+        assert_int_equal(tft_prefill(s[i], tokens, N - LAST), TFT_OK);
+    }
+    for (int t = N - LAST; t < N; t++) {
+        double all[2] = {0}, d = 0;
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(tft_decode(s[i], tokens[t]), TFT_OK);
+            for (uint32_t j = 0; j < m->n_vocab; j++)
+                all[i] += exp((double)tft_logits(s[i], 0)[j]);
+        }
+        for (uint32_t j = 0; j < m->n_vocab; j++) {
+            double x = (double)tft_logits(s[0], 0)[j], y = (double)tft_logits(s[1], 0)[j];
+            d += exp(x) / all[0] * (x - log(all[0]) - y + log(all[1]));
+        }
+        sum += d / LAST;
+    }
+    tft_session_close(s[0]);
+    tft_session_close(s[1]);
+    return sum;
+}
+
+/* A plain file's tables are no tensors, and no other byte of weights changes, whether blocks are
+   made or kept. More bits lose less. */
+static void calibrates_plain_files(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"f16", "q4_0", "Q8_0"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *from = written(&talker);
+        struct tft_model *bare = opened(plain(from, "bare.gguf", types[i], NULL)),
+                         *made = opened(plain(from, "made.gguf", types[i], "fisher:window=16")),
+                         *kept = opened(plain(in_folder("bare.gguf"), "kept.gguf", "keep",
+                                              "fisher:window=16"));
+        size_t bytes = sizeof(float) * 11 * bare->kv_numbers;
+        same_tensors(&made->source, &bare->source);
+        same_tensors(&kept->source, &bare->source);
+        assert_null(bare->kv_fisher[0]);
+        assert_string_equal(kept->kv_text, "fisher:window=16");
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            assert_memory_equal(made->kv_fisher[side], kept->kv_fisher[side], bytes);
+        for (size_t k = 0; k < bare->source.n_value; k++) /* also general.file_type */
+            if (!tft_str_is(bare->source.value[k].key, "tuffet.checksum")) {
+                char key[80];
+                snprintf(key, sizeof key, "%.*s", TFT_STR_ARG(bare->source.value[k].key));
+                assert_non_null(tft_source_value(&kept->source, key));
+            }
+        double half = nats_from_f16(kept, "fisher:window=16,bits=0.5"),
+               two = nats_from_f16(kept, "fisher:window=16,bits=2"),
+               four = nats_from_f16(kept, "fisher:window=16,bits=4");
+        if (!(half > two && two > four && four > 0))
+            fail_msg("%s: %g nats with half a bit, %g with 2, %g with 4", types[i], half, two,
+                     four);
+        tft_model_close(bare);
+        tft_model_close(made);
+        tft_model_close(kept);
+    }
+}
+
+/* Other caches become the default where nothing of W8A8 files is needed. */
+static void plain_files_have_a_default_cache(void **state)
+{
+    (void)state;
+    static const char *const refused[][2] = {
+        {"skvq", "--kv skvq is for W8A8 models"},
+        {"tuffet", "--kv tuffet is for W8A8 models"},
+        {"rtn:clip=calibrated", "--kv rtn:clip=calibrated is for W8A8 models"},
+        {"nothing", "--kv: "}};
+    struct seen seen;
+    struct tft_error err;
+    struct tft_model *m =
+        opened(plain(written(&talker), "kept.gguf", "keep", "kivi:window=32"));
+    assert_string_equal(m->kv_text, "kivi:window=32");
+    assert_null(m->kv_fisher[0]);
+    tft_model_close(m);
+    struct tft_quantize_opts o = small(&seen);
+    o.intact = TFT_INTACT_AUTO;
+    o.gguf = "q4_0";
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        o.kv = refused[i][0];
+        assert_int_equal(tft_quantize(written(&talker), in_folder("no.gguf"), &o, NULL, &err),
+                         TFT_ERR_ARG);
+        if (strncmp(err.msg, refused[i][1], strlen(refused[i][1])) != 0)
+            fail_msg("%s: %s", refused[i][0], err.msg);
+    }
+    o.kv = "kivi";
+    o.kv_search = "2.5";
+    assert_int_equal(tft_quantize(written(&talker), in_folder("no.gguf"), &o, NULL, &err),
+                     TFT_ERR_ARG);
+    assert_non_null(strstr(err.msg, "--kv-search is for W8A8 models"));
 }
 
 static void finds_bits_and_a_cache(void **state)
@@ -460,7 +594,8 @@ int main(void)
         cmocka_unit_test(imports), cmocka_unit_test(makes_a_model),
         cmocka_unit_test(writes_no_file_without_memory_for_results),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
-        cmocka_unit_test(calibrates_a_cache),
+        cmocka_unit_test(calibrates_a_cache), cmocka_unit_test(calibrates_plain_files),
+        cmocka_unit_test(plain_files_have_a_default_cache),
         cmocka_unit_test(chooses_bits_within_a_budget),
         cmocka_unit_test(cancels),
     };

@@ -10,7 +10,7 @@ static const struct mix mixes[] = {
     {"q5_0", 8, TFT_Q5_0, TFT_Q5_0, TFT_Q6_K},  {"q5_1", 9, TFT_Q5_1, TFT_Q5_1, TFT_Q6_K},
     {"q4_k", 14, TFT_Q4_K, TFT_Q4_K, TFT_Q6_K}, {"q4_k_m", 15, TFT_Q4_K, TFT_Q6_K, TFT_Q6_K},
     {"q5_k", 16, TFT_Q5_K, TFT_Q5_K, TFT_Q6_K}, {"q5_k_m", 17, TFT_Q5_K, TFT_Q6_K, TFT_Q6_K},
-    {"q6_k", 18, TFT_Q6_K, TFT_Q6_K, TFT_Q6_K},
+    {"q6_k", 18, TFT_Q6_K, TFT_Q6_K, TFT_Q6_K}, {"keep", MIX_KEEPS, TFT_F32, TFT_F32, TFT_F32},
 };
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
@@ -34,10 +34,15 @@ const struct mix *mix_find(const char *name)
 
 const char *mix_names(void)
 {
-    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, q5_k, q5_k_m, q6_k";
+    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, q5_k, q5_k_m, q6_k, keep";
 }
 
-bool mix_is_float(const struct mix *x) { return tft_dtype_info(x->usual)->block == 1; }
+bool mix_keeps(const struct mix *x) { return x->file_type == MIX_KEEPS; }
+
+bool mix_makes_blocks(const struct mix *x)
+{
+    return tft_dtype_info(x->usual)->block > 1;
+}
 
 static bool has(struct tft_str name, const char *part)
 {
@@ -144,7 +149,7 @@ static double bits_of(enum tft_dtype type)
 enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s, const struct tft_tensor *t)
 {
     const struct tft_dtype_info *info = tft_dtype_info(t->type);
-    if (t->n_dims < 2 || stays(t->name) || !info->to_f32)
+    if (mix_keeps(x) || t->n_dims < 2 || stays(t->name) || !info->to_f32)
         return t->type;
     enum tft_dtype type = for_rows(is_head(s, t->name)     ? x->head
                                    : gets_more(s, t->name) ? x->more

@@ -7,6 +7,8 @@
  *   - "_M": values and ffn_down get the larger type in the first and the last eighth of the layers,
  *     and in every third layer between;
  *   - rows that are no multiple of 256 get a type with blocks of 32; of 32 neither: f16.
+ *
+ * "keep" is ours: all tensors stay as they are.
  */
 #ifndef QUANTIZE_BLOCKS_MIX_H
 #define QUANTIZE_BLOCKS_MIX_H
@@ -15,9 +17,10 @@
 
 struct mix {
     const char *name;
-    uint32_t file_type; /* general.file_type */
+    uint32_t file_type; /* general.file_type, or MIX_KEEPS */
     enum tft_dtype usual, more, head;
 };
+#define MIX_KEEPS UINT32_MAX
 
 /* In capitals or not; NULL: there is none. */
 const struct mix *mix_find(const char *name);
@@ -25,8 +28,11 @@ const struct mix *mix_find(const char *name);
 /* "f32, f16, ...", for messages. */
 const char *mix_names(void);
 
-/* Whether the numbers stay floats. */
-bool mix_is_float(const struct mix *x);
+/* Whether all tensors stay, and what the old file says of their types. */
+bool mix_keeps(const struct mix *x);
+
+/* Whether numbers become blocks, whose codes depend on a text. */
+bool mix_makes_blocks(const struct mix *x);
 
 /* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has as
    many bits for it, or more. */

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kv/policy.h"
 #include "model/keys.h"
 #include "tools/quantize/blocks/blocks.h"
 #include "tools/quantize/quantize.h"
+#include "tools/quantize/tune/kv_fisher.h"
 
 /* ---- options */
 
@@ -25,9 +27,29 @@ static const char *other_option(const struct tft_quantize_opts *o)
            : o->n_system                     ? "--intact-system"
            : o->cushion                      ? "--cushion"
            : o->tune                         ? "--tune"
-           : o->kv                           ? "--kv"
-           : o->kv_search                    ? "--kv-search"
                                              : NULL;
+}
+
+/* Whether a cache is calibrated together with weights of a W8A8 model; kv may be NULL, or
+   invalid. */
+static bool is_of_w8a8(const char *kv)
+{
+    struct tft_kv_policy p;
+    return kv && tft_kv_parse(&p, kv, NULL) == TFT_OK &&
+           (p.reorder || p.clip == TFT_KV_CALIBRATED || p.k.axis == TFT_KV_MIXED);
+}
+
+static enum tft_status check_cache(struct job *j)
+{
+    const struct tft_quantize_opts *o = j->o;
+    if (is_of_w8a8(o->kv))
+        return job_misuse(j,
+                          "--kv %.60s is for W8A8 models, which have its calibration, and --gguf "
+                          "makes a plain file: choose fisher, or a cache that needs none",
+                          o->kv);
+    if (o->kv_search && !kv_fisher_wanted(o->kv))
+        return job_misuse(j, "--kv-search is for W8A8 models, and with --gguf for --kv fisher");
+    return TFT_OK;
 }
 
 /* Whether codes of these blocks are chosen with feedback. */
@@ -35,6 +57,11 @@ static bool is_fed(enum tft_dtype type)
 {
     unsigned levels = blocks_levels(type);
     return levels && levels <= 32;
+}
+
+static bool needs_text(const struct job_plain *p, const struct job *j)
+{
+    return mix_makes_blocks(p->mix) || kv_fisher_wanted(j->o->kv);
 }
 
 enum tft_status job_plain_check(struct job_plain *p, struct job *j)
@@ -48,8 +75,10 @@ enum tft_status job_plain_check(struct job_plain *p, struct job *j)
                           mix_names());
     if (other)
         return job_misuse(j, "%s is for W8A8 models, and --gguf makes a plain file", other);
-    if (mix_is_float(p->mix) && (j->o->calib || j->o->calib_window))
-        return job_misuse(j, "%s: --gguf %s makes floats, which need no text",
+    if (check_cache(j) != TFT_OK)
+        return TFT_ERR_ARG;
+    if (!needs_text(p, j) && (j->o->calib || j->o->calib_window))
+        return job_misuse(j, "%s: --gguf %s makes no blocks, and needs no text",
                           j->o->calib ? "--calib" : "--calib-window", p->mix->name);
     if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && !is_fed(p->mix->usual))
         return job_misuse(j, "--rounding gptq is for blocks of 4 and 5 bits, and --gguf %s makes "
@@ -116,8 +145,11 @@ static enum tft_status make_text(struct job *j, struct job_text *t)
 
 enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t)
 {
-    enum tft_status status = mix_is_float(p->mix) ? TFT_OK : make_text(j, t);
-    if (status == TFT_OK || status == TFT_ERR_NOMEM || status == TFT_ERR_ARG || j->o->calib)
+    bool fisher = kv_fisher_wanted(j->o->kv);
+    enum tft_status status = needs_text(p, j) ? make_text(j, t) : TFT_OK;
+    p->n_tokens = t->n;
+    if (status == TFT_OK || status == TFT_ERR_NOMEM || status == TFT_ERR_ARG || j->o->calib ||
+        fisher)
         return status; /* TFT_ERR_ARG: --calib-window or --calib-tokens do not fit */
     if (j->o->rounding == TFT_ROUND_GPTQ_ONLY)
         return job_misuse(j, "--rounding gptq needs a text: %s", j->err->msg);
@@ -130,13 +162,12 @@ enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_te
 enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t)
 {
     bool stopped;
-    if (!t->n || j->lab->equal_columns)
+    if (!t->n || !mix_makes_blocks(p->mix) || j->lab->equal_columns)
         return TFT_OK;
     struct quantize_opts o = opts_of(j, t);
     enum tft_status status = job_begin(j, "measuring", 1);
     if (status != TFT_OK)
         return status;
-    p->n_tokens = t->n;
     return job_end(j, importance_measure(&p->importance, j->m, &o, &stopped, j->err), stopped);
 }
 
@@ -179,6 +210,7 @@ enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made
     struct plain_opts o = {.mix = p->mix,
                            .importance = &p->importance,
                            .rounded = p->blocks.of,
+                           .kv = kv_fisher_wanted(j->o->kv) ? NULL : j->o->kv, /* job/fisher.h */
                            .n_threads = j->o->n_threads ? j->o->n_threads : tft_cpu_threads(),
                            .progress = job_progress,
                            .user = j};

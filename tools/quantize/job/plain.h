@@ -9,7 +9,7 @@
 struct job_plain {
     const struct mix *mix;        /* NULL: the run makes a W8A8 model */
     struct importance importance; /* of columns, from the calibration text; or all zeros */
-    size_t n_tokens;              /* that it was measured on */
+    size_t n_tokens;              /* of the text */
     struct quantize_blocks blocks; /* matrices that were rounded with feedback; or all zeros */
 };
 
@@ -21,10 +21,10 @@ enum tft_status job_plain_fits(const struct job_plain *p, struct job *j);
 
 /* Makes the text: windows for calibration, and held-out ones; t: all zeros. A model that reads no
    text, or that quantize cannot run, gets none, which the caller of the run is told, unless the
-   options have a text. */
+   options have a text, or a cache to calibrate. */
 enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t);
 
-/* Measures the importance of columns, if there is text. */
+/* Measures the importance of columns, if there is text and the file gets blocks. */
 enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t);
 
 /* Whether codes are chosen with feedback, if there is text. With more than 5 bits this would gain

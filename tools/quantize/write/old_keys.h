@@ -7,4 +7,7 @@
    own keys the form of GELU and the prompts for embeddings are the model's. */
 bool describes_old_file(struct tft_str key);
 
+/* Whether a key of these names the types of the tensors. */
+bool describes_types(struct tft_str key);
+
 #endif

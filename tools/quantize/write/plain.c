@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/keys.h"
 #include "port/port.h"
 #include "simd/half.h"
 #include "tools/quantize/blocks/blocks.h"
@@ -32,12 +33,19 @@ struct plain {
 
 static void put_values(const struct plain *c)
 {
-    for (size_t i = 0; i < c->s->n_value; i++)
-        if (!c->s->value[i].ignored && !describes_old_file(c->s->value[i].key))
-            tft_gguf_put_value(c->w, &c->s->value[i]);
-    tft_gguf_put_u32(c->w, "general.file_type", c->o->mix->file_type);
-    tft_gguf_put_u32(c->w, "general.quantization_version", QUANTIZATION_VERSION);
+    bool keeps = mix_keeps(c->o->mix);
+    for (size_t i = 0; i < c->s->n_value; i++) {
+        const struct tft_value *v = &c->s->value[i];
+        if (!v->ignored && (!describes_old_file(v->key) || (keeps && describes_types(v->key))))
+            tft_gguf_put_value(c->w, v);
+    }
+    if (!keeps) {
+        tft_gguf_put_u32(c->w, "general.file_type", c->o->mix->file_type);
+        tft_gguf_put_u32(c->w, "general.quantization_version", QUANTIZATION_VERSION);
+    }
     tft_gguf_put_checksum(c->w, TFT_CHECKSUM_KEY);
+    if (c->o->kv)
+        tft_gguf_put_str(c->w, TFT_KEY_KV, (struct tft_str){c->o->kv, strlen(c->o->kv)});
 }
 
 /* ---- tensors */
@@ -176,7 +184,9 @@ struct plain_made plain_plan(const struct tft_source *s, const struct mix *mix)
         enum tft_dtype type = mix_type(mix, s, t);
         uint64_t row = 0;
         tft_dtype_bytes(type, t->ne[0], &row);
-        made.bytes += row * (t->ne[1] * t->ne[2] * t->ne[3]);
+        row *= t->ne[1] * t->ne[2] * t->ne[3];
+        made.bytes += row;
+        made.blocks += tft_dtype_info(type)->block > 1 ? row : 0;
         made.tensors[type]++;
     }
     return made;

@@ -11,6 +11,7 @@ struct plain_opts {
     const struct mix *mix;
     const struct importance *importance; /* all zeros: unknown */
     unsigned char *const *rounded; /* [tensors] blocks of a tensor, or NULL; NULL: none */
+    const char *kv;                /* the file's default cache; NULL: none */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
@@ -19,7 +20,8 @@ struct plain_opts {
 struct plain_made {
     size_t tensors[PLAIN_TYPES]; /* of each type */
     size_t n_tensor;
-    uint64_t bytes; /* of all */
+    uint64_t bytes;  /* of all, */
+    uint64_t blocks; /* and of tensors in blocks */
 };
 
 /* The tensors that the file will have. */
