@@ -505,14 +505,16 @@ enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fis
                     m->source.name);
 }
 
-/* Keys, values and queries; and the residual stream of a window after each layer, of the usual
-   length. */
+/* Keys, values and queries; and, of a window of the usual length, the residual stream after each
+   layer and the rows of a block, tape.c's and sequence_loss.c's. */
 uint64_t kv_fisher_bytes(const struct tft_model *m)
 {
     uint64_t tokens = 2ull * TOKENS * m->n_head_kv * m->head_dim,
              queries = 2ull * QUERIES * m->n_head * m->head_dim,
-             stream = 1024ull * m->n_embd * (m->n_layer + 1ull);
-    return sizeof(float) * (m->n_kv_layer * (tokens + queries) + stream);
+             stream = m->n_embd * (m->n_layer + 1ull),
+             block = 6ull * m->n_embd + 6ull * m->n_head * m->head_dim +
+                     8ull * m->n_head_kv * m->head_dim + 6ull * m->n_ff;
+    return sizeof(float) * (m->n_kv_layer * (tokens + queries) + 1024 * (stream + block));
 }
 
 void kv_fisher_free(struct kv_fisher *r)
