@@ -9,6 +9,7 @@
 #include "model/open.h"
 #include "models/registry.h"
 #include "random.h"
+#include "same_tensors.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/tune/kv_fisher.h"
 #include "tools/quantize/write/rewrite_model.h"
@@ -301,18 +302,6 @@ static struct tft_model *of_form(enum form form)
         q.group = 32;
     }
     return opened(form == PLAIN ? written(&toys[2]) : quantized(&toys[2], &q));
-}
-
-/* A plain file keeps its tensors, all bytes of them, and gets no other: other programs read it. */
-static void same_tensors(const struct tft_source *a, const struct tft_source *b)
-{
-    assert_int_equal(a->n_tensor, b->n_tensor);
-    for (size_t i = 0; i < a->n_tensor; i++) {
-        const struct tft_tensor *x = &a->tensor[i], *y = &b->tensor[i];
-        assert_true(x->name.n == y->name.n && memcmp(x->name.p, y->name.p, x->name.n) == 0);
-        assert_true(x->type == y->type && x->bytes == y->bytes);
-        assert_memory_equal(x->data, y->data, (size_t)x->bytes);
-    }
 }
 
 /* The size of a session is known without opening the model. */

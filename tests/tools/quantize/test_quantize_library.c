@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "fed.h"
+#include "same_tensors.h"
 #include "tools/quantize/tuffet_quantize.h"
 
 static const struct toy talker = {.arch = "llama",
@@ -282,17 +283,6 @@ static const char *plain(const char *from, const char *name, const char *type, c
         fail_msg("%s", err.msg);
     assert_int_equal(has_step(&seen, "calibrating the KV cache"), fisher);
     return out;
-}
-
-static void same_tensors(const struct tft_source *a, const struct tft_source *b)
-{
-    assert_int_equal(a->n_tensor, b->n_tensor);
-    for (size_t i = 0; i < a->n_tensor; i++) {
-        const struct tft_tensor *x = &a->tensor[i], *y = &b->tensor[i];
-        assert_true(x->name.n == y->name.n && memcmp(x->name.p, y->name.p, x->name.n) == 0);
-        assert_true(x->type == y->type && x->bytes == y->bytes);
-        assert_memory_equal(x->data, y->data, (size_t)x->bytes);
-    }
 }
 
 /* The mean divergence of a cache from f16 over the last tokens of a text, in nats. */

@@ -23,8 +23,8 @@ enum tft_status job_fisher_look(struct job *j);
 /* Call when the text is known. f: all zeros; o->text must stay valid. */
 void job_fisher_begin(struct job_fisher *f, struct job *j, const struct quantize_opts *o);
 
-/* Call after tuning, or with a plain run's file: measures the tables, and makes the cache the default
-   of the model. */
+/* Call after tuning, or with a plain run's file: measures the tables, and makes the cache the
+   default of the model. */
 enum tft_status job_fisher_finish(struct job_fisher *f, struct job_made *made);
 
 /* Accepts all zeros. */

@@ -15,9 +15,9 @@ struct matmul;
 struct matmul *matmul_open(const struct tft_model *m, size_t n, int n_threads);
 void matmul_close(struct matmul *p);
 
-/* Sets the input of the matmul_run calls that follow, x: [n, width], in the forms that the layers of
-   `in` read: bytes, groups of bytes, floats. Of bytes, q: scale and zero-point of each row, [n] with
-   step 1, or of all rows, [1] with step 0. x and q must stay valid. */
+/* Sets the input of the matmul_run calls that follow, x: [n, width], in the forms that the layers
+   of `in` read: bytes, groups of bytes, floats. Of bytes, q: scale and zero-point of each row, [n]
+   with step 1, or of all rows, [1] with step 0. x and q must stay valid. */
 void matmul_take(struct matmul *p, const real *x, size_t n, const struct tft_input *in,
                  const struct tft_affine *q, size_t step);
 

@@ -22,8 +22,8 @@
 
 struct sequence;
 
-/* For sequences of n >= 2 tokens of an open model. lambda: 0 for the second loss, and for models that
-   are not W8A8. NULL if memory is short. close accepts NULL. */
+/* For sequences of n >= 2 tokens of an open model. lambda: 0 for the second loss, and for models
+   that are not W8A8. NULL if memory is short. close accepts NULL. */
 struct sequence *sequence_open(const struct tft_model *m, size_t n, real lambda, int n_threads);
 void sequence_close(struct sequence *s);
 
