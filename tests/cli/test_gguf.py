@@ -3,8 +3,9 @@ import json
 import math
 import os
 import struct
+import subprocess
 
-from program import Case, main
+from program import Case, TUFFET, main
 from support import hf_folder
 
 TEXT = b"hello world, once upon a time and the end. " * 40
@@ -175,6 +176,17 @@ class Gguf(Case):
             self.assertLess(facts["memory"]["kv_per_token"], self.json(
                 "inspect", path, "--kv", "i8")["memory"]["kv_per_token"])
             self.assertTrue(self.ids(path))
+        again, other = self.path("again"), self.path("other")
+        self.json("quantize", out, "--gguf", "keep", "-o", again, "-t1")
+        self.assertEqual(self.json("inspect", again, "--values")["values"],
+                         self.json("inspect", out, "--values")["values"])
+        self.json("quantize", out, "--gguf", "keep", "-o", other, "-t1", "--kv", "kivi")
+        facts = self.json("inspect", other, "--values")
+        self.assertEqual(facts["values"]["tuffet.kv"], "kivi")
+        self.assertIn("tuffet.kv.fisher.keys", facts["values"])
+        self.assertIn("are not kept: give --kv", subprocess.run(
+            [*TUFFET, "quantize", out, "--gguf", "f16", "-o", other, "-t1"],
+            capture_output=True, text=True).stderr)
         mute = self.toy(vocab="")
         self.assertIn("no tokenizer", self.fails("quantize", mute, "--gguf", "keep", "-o", out,
                                                  "--kv", "fisher"))

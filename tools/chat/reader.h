@@ -10,7 +10,7 @@ struct reader {
     /* Takes text outside of calls. Returns false, with errno, if it could not be written. */
     bool (*show)(void *user, const char *p, size_t n);
     void *user;
-    bool only; /* the answer is a call: its text is the beginning of a mark, and is not shown */
+    bool only; /* the answer must be a call: text is a mark that was cut, and is not shown */
 
     struct tft_chat_answer *a;
     struct cli_text name, arguments; /* of the call */

@@ -352,7 +352,7 @@ static void calibrates_plain_files(void **state)
     }
 }
 
-/* Other caches become the default where nothing of W8A8 files is needed. */
+/* A cache without calibration becomes the default; one that W8A8 files are calibrated for is refused. */
 static void plain_files_have_a_default_cache(void **state)
 {
     (void)state;

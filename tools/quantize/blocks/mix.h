@@ -28,7 +28,7 @@ const struct mix *mix_find(const char *name);
 /* "f32, f16, ...", for messages. */
 const char *mix_names(void);
 
-/* Whether all tensors stay, and what the old file says of their types. */
+/* Whether all tensors stay, and the keys that name their types. */
 bool mix_keeps(const struct mix *x);
 
 /* Whether numbers become blocks, whose codes depend on a text. */

@@ -59,7 +59,7 @@ static bool is_fed(enum tft_dtype type)
     return levels && levels <= 32;
 }
 
-static bool needs_text(const struct job_plain *p, const struct job *j)
+bool job_plain_needs_text(const struct job_plain *p, const struct job *j)
 {
     return mix_makes_blocks(p->mix) || kv_fisher_wanted(j->o->kv);
 }
@@ -77,7 +77,7 @@ enum tft_status job_plain_check(struct job_plain *p, struct job *j)
         return job_misuse(j, "%s is for W8A8 models, and --gguf makes a plain file", other);
     if (check_cache(j) != TFT_OK)
         return TFT_ERR_ARG;
-    if (!needs_text(p, j) && (j->o->calib || j->o->calib_window))
+    if (!job_plain_needs_text(p, j) && (j->o->calib || j->o->calib_window))
         return job_misuse(j, "%s: --gguf %s makes no blocks, and needs no text",
                           j->o->calib ? "--calib" : "--calib-window", p->mix->name);
     if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && !is_fed(p->mix->usual))
@@ -146,7 +146,7 @@ static enum tft_status make_text(struct job *j, struct job_text *t)
 enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_text *t)
 {
     bool fisher = kv_fisher_wanted(j->o->kv);
-    enum tft_status status = needs_text(p, j) ? make_text(j, t) : TFT_OK;
+    enum tft_status status = job_plain_needs_text(p, j) ? make_text(j, t) : TFT_OK;
     p->n_tokens = t->n;
     if (status == TFT_OK || status == TFT_ERR_NOMEM || status == TFT_ERR_ARG || j->o->calib ||
         fisher)
@@ -207,10 +207,15 @@ void job_plain_free(struct job_plain *p, const struct job *j)
 enum tft_status job_plain_write(const struct job_plain *p, struct job_made *made)
 {
     struct job *j = made->j;
+    bool fisher = kv_fisher_wanted(j->o->kv);
+    if (!mix_keeps(p->mix) && !j->o->kv && tft_source_value(&j->m->source, TFT_KEY_KV))
+        job_note(j, "%s: its default KV cache and its calibration are not kept: give --kv",
+                 j->m->source.name);
     struct plain_opts o = {.mix = p->mix,
                            .importance = &p->importance,
                            .rounded = p->blocks.of,
-                           .kv = kv_fisher_wanted(j->o->kv) ? NULL : j->o->kv, /* job/fisher.h */
+                           .kv = fisher ? NULL : j->o->kv, /* job/fisher.h sets it later */
+                           .keeps_cache = !fisher,
                            .n_threads = j->o->n_threads ? j->o->n_threads : tft_cpu_threads(),
                            .progress = job_progress,
                            .user = j};

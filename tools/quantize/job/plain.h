@@ -27,6 +27,9 @@ enum tft_status job_plain_text(struct job_plain *p, struct job *j, struct job_te
 /* Measures the importance of columns, if there is text and the file gets blocks. */
 enum tft_status job_plain_measure(struct job_plain *p, struct job *j, const struct job_text *t);
 
+/* Whether a run reads a text: to choose blocks, or for the cache fisher. */
+bool job_plain_needs_text(const struct job_plain *p, const struct job *j);
+
 /* Whether codes are chosen with feedback, if there is text. With more than 5 bits this would gain
    next to nothing. */
 bool job_plain_has_feedback(const struct job_plain *p, const struct job *j);

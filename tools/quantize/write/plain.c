@@ -31,15 +31,26 @@ struct plain {
 
 /* ---- values */
 
+/* Whether a key of the old file goes into the new one. */
+static bool is_kept(const struct plain *c, struct tft_str key)
+{
+    if (!describes_old_file(key))
+        return true;
+    if (!mix_keeps(c->o->mix))
+        return false;
+    bool tables = tft_str_is(key, TFT_KEY_KV_FISHER_K) || tft_str_is(key, TFT_KEY_KV_FISHER_V),
+         cache = tables || (tft_str_is(key, TFT_KEY_KV) && !c->o->kv);
+    return describes_types(key) || (c->o->keeps_cache && cache);
+}
+
 static void put_values(const struct plain *c)
 {
-    bool keeps = mix_keeps(c->o->mix);
     for (size_t i = 0; i < c->s->n_value; i++) {
         const struct tft_value *v = &c->s->value[i];
-        if (!v->ignored && (!describes_old_file(v->key) || (keeps && describes_types(v->key))))
+        if (!v->ignored && is_kept(c, v->key))
             tft_gguf_put_value(c->w, v);
     }
-    if (!keeps) {
+    if (!mix_keeps(c->o->mix)) {
         tft_gguf_put_u32(c->w, "general.file_type", c->o->mix->file_type);
         tft_gguf_put_u32(c->w, "general.quantization_version", QUANTIZATION_VERSION);
     }

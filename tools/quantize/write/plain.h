@@ -12,6 +12,7 @@ struct plain_opts {
     const struct importance *importance; /* all zeros: unknown */
     unsigned char *const *rounded; /* [tensors] blocks of a tensor, or NULL; NULL: none */
     const char *kv;                /* the file's default cache; NULL: none */
+    bool keeps_cache; /* "keep": the old default, without kv, and the tables of fisher stay */
     int n_threads;
     bool (*progress)(void *user, double done); /* false: stop */
     void *user;
