@@ -352,7 +352,8 @@ static void calibrates_plain_files(void **state)
     }
 }
 
-/* A cache without calibration becomes the default; one that W8A8 files are calibrated for is refused. */
+/* A cache without calibration becomes the default. One that W8A8 files are calibrated for is
+   refused. */
 static void plain_files_have_a_default_cache(void **state)
 {
     (void)state;
