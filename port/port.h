@@ -115,9 +115,9 @@ void tft_port_count_cpus(struct tft_cpus *out);
 /* The number of threads that is best: one for each fast core, within the quota; at least 1. */
 int tft_port_cpus(void);
 
-/* The features of a 64-bit ARM CPU beyond NEON, and of a RISC-V CPU, by the operating system; 0 on
-   other CPUs. */
-enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2, TFT_ARM_SME = 4, TFT_RISCV_V = 8 };
+/* The features of a 64-bit ARM CPU beyond NEON, and of a RISC-V CPU, by the operating system. Of an
+   x86-64 CPU: whether this process may use the tiles of AMX, for which it asks. 0 on other CPUs. */
+enum { TFT_ARM_DOTPROD = 1, TFT_ARM_I8MM = 2, TFT_ARM_SME = 4, TFT_RISCV_V = 8, TFT_X86_AMX = 16 };
 unsigned tft_port_cpu_features(void);
 
 /* ---- threads */

@@ -631,6 +631,18 @@ unsigned tft_port_cpu_features(void)
            (kernel_number("hw.optional.arm.FEAT_SME", 0) ? TFT_ARM_SME : 0);
 }
 
+#elif defined __linux__ && defined __x86_64__
+
+#include <sys/syscall.h>
+
+/* arch_prctl of Linux 5.16 and later. The permission is the process's, and asking again changes
+   nothing. */
+unsigned tft_port_cpu_features(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* arch/x86/include/uapi/asm/prctl.h */
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 ? TFT_X86_AMX : 0;
+}
+
 #elif defined __linux__ && defined __riscv
 
 #include <sys/syscall.h>

@@ -17,6 +17,15 @@
 #endif
 #endif
 
+/* The same of AMX, whose permission is asked of Linux. */
+#ifndef TFT_AMX
+#ifdef __clang__
+#define TFT_AMX (__clang_major__ >= 12)
+#else
+#define TFT_AMX (__GNUC__ >= 11)
+#endif
+#endif
+
 struct tft_kernels;
 
 struct tft_isa {
@@ -34,6 +43,7 @@ void tft_isa_avx2(struct tft_kernels *k);    /* AVX2, FMA, F16C */
 void tft_isa_avxvnni(struct tft_kernels *k); /* 256-bit dot products of bytes, without AVX-512 */
 void tft_isa_avx512(struct tft_kernels *k);  /* AVX-512 F, BW, DQ, VL */
 void tft_isa_avx512vnni(struct tft_kernels *k);
+void tft_isa_amx(struct tft_kernels *k);  /* in the file of avx512vnni */
 void tft_isa_neon(struct tft_kernels *k); /* armv8.0 */
 void tft_isa_dotprod(struct tft_kernels *k);
 void tft_isa_i8mm(struct tft_kernels *k);

@@ -47,11 +47,11 @@ const char *tft_kernels_built_in(size_t i)
 
 int tft_kernels_best(void)
 {
-    int n = tft_kernels_isas() - 1;
-    for (int i = 0; limit && i < n; i++)
-        if (strcmp(isa(i)->name, limit) == 0)
+    int i = 0; /* not past the limit: amx asks the system for a permission */
+    for (; isa(i); i++)
+        if (limit && strcmp(isa(i)->name, limit) == 0)
             return i;
-    return n;
+    return i - 1;
 }
 
 bool tft_kernels_limit(const char *name)
@@ -60,7 +60,7 @@ bool tft_kernels_limit(const char *name)
         limit = NULL;
         return true;
     }
-    for (int i = 0, n = tft_kernels_isas(); i < n; i++)
+    for (int i = 0; isa(i); i++)
         if (strcmp(isa(i)->name, name) == 0) {
             limit = isa(i)->name;
             return true;

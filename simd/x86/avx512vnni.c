@@ -81,3 +81,7 @@ void tft_isa_avx512vnni(struct tft_kernels *k)
     k->gemm_low = gemm_low_avx512vnni;
     k->peak_int8 = peak_int8_avx512vnni;
 }
+
+#if TFT_AMX
+#include "amx.h"
+#endif

@@ -3,6 +3,8 @@
 
 #include <cpuid.h>
 
+#include "port/port.h"
+
 /* Some compilers' __builtin_cpu_supports() does not know the name "f16c" .. */
 static bool has_f16c(void)
 {
@@ -33,11 +35,25 @@ static bool has_avx512vnni(void)
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
+#if TFT_AMX
+/* Tiles, and products of bytes by them; few tokens are avx512vnni's. The system is asked last. */
+static bool has_amx(void)
+{
+    enum { AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25 };
+    unsigned a, b, c, d;
+    return has_avx512vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & AMX_TILE &&
+           d & AMX_INT8 && tft_port_cpu_features() & TFT_X86_AMX;
+}
+#endif
+
 const struct tft_isa tft_ladder[] = {
     {"c", NULL, tft_isa_c},
     {"avx2", has_avx2, tft_isa_avx2},
     {"avxvnni", has_avxvnni, tft_isa_avxvnni},
     {"avx512", has_avx512, tft_isa_avx512},
     {"avx512vnni", has_avx512vnni, tft_isa_avx512vnni},
+#if TFT_AMX
+    {"amx", has_amx, tft_isa_amx},
+#endif
     {0},
 };

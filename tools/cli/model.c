@@ -23,9 +23,9 @@ const struct cli_option cli_tokenizer_option_list[] = {
 
 #define CPU_OPTION                                                                                 \
     {0, "cpu", CLI_TEXT, &cli_model_options.cpu,                                                   \
-     "NAME:c|avx2|avxvnni|avx512|avx512vnni|neon|dotprod|i8mm|sme|v",                              \
-     "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, neon, "       \
-     "dotprod, i8mm, sme or v (default the best that the CPU has)"}
+     "NAME:c|avx2|avxvnni|avx512|avx512vnni|amx|neon|dotprod|i8mm|sme|v",                          \
+     "use the kernels of this instruction set: c, avx2, avxvnni, avx512, avx512vnni, amx, "        \
+     "neon, dotprod, i8mm, sme or v (default the best that the CPU has)"}
 
 const struct cli_option cli_cpu_option_list[] = {CPU_OPTION, {0}};
 
