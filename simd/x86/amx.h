@@ -11,12 +11,12 @@
  * twice; the last columns are copied, with zeros behind them. A last panel without a partner is its
  * own, and half of the sums are not read.
  *
- * The tiles are named in asm statements, since compilers differ in what they take for an access to
- * memory, and so that the file needs no further flags. tdpbusd does not saturate: sums are exact
- * modulo 2^32.
+ * tdpbusd does not saturate: sums are exact modulo 2^32.
  */
 #ifndef TFT_X86_AMX_H
 #define TFT_X86_AMX_H
+
+#include "tiles.h"
 
 enum {
     AMX_TOKENS = 256,      /* share a range of a panel; a multiple of AMX_TILE */
@@ -29,37 +29,6 @@ enum {
 _Static_assert((int)AMX_TILE == (int)TFT_PANEL && (int)AMX_COLS == AMX_TILE * (int)TFT_QUAD,
                "a panel has whole tiles");
 _Static_assert(AMX_RANGE % AMX_COLS == 0, "only the last range has columns to copy");
-
-/* LDTILECFG: palette 1, and the bytes of a row and the rows of each of the 8 tiles. */
-struct amx_shape {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-};
-
-_Static_assert(sizeof(struct amx_shape) == 64, "as the instruction reads it");
-
-FORCE_INLINE void amx_begin(void)
-{
-    static const struct amx_shape shape = {
-        .palette = 1,
-        .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
-    };
-    __asm__ volatile("ldtilecfg %0" ::"m"(shape));
-}
-
-/* Without numbers in the tiles the system has fewer registers to save. */
-FORCE_INLINE void amx_end(void) { __asm__ volatile("tilerelease"); }
-
-/* 16 rows of 64 bytes, `step` bytes apart. */
-#define AMX_LOAD(tile, p, step)                                                                    \
-    __asm__ volatile("tileloadd (%0,%1,1), %%" tile ::"r"(p), "r"(step) : "memory")
-#define AMX_STORE(tile, p, step)                                                                   \
-    __asm__ volatile("tilestored %%" tile ", (%0,%1,1)" ::"r"(p), "r"(step) : "memory")
-#define AMX_ZERO(tile) __asm__ volatile("tilezero %%" tile :)
-#define AMX_DOT(sum, tokens, panel)                                                                \
-    __asm__ volatile("tdpbusd %%" panel ", %%" tokens ", %%" sum :)
 
 struct amx_buffer {
     _Alignas(64) int32_t sum[AMX_TOKENS * AMX_ROWS];
@@ -87,15 +56,15 @@ struct amx_job {
 FORCE_INLINE void amx_dot(const uint8_t *x, const uint8_t *next, size_t ldx, const int8_t *w,
                           const int8_t *partner, bool two)
 {
-    AMX_LOAD("tmm4", x, ldx);
-    AMX_LOAD("tmm6", w, (size_t)AMX_COLS);
-    AMX_DOT("tmm0", "tmm4", "tmm6");
-    AMX_LOAD("tmm7", partner, (size_t)AMX_COLS);
-    AMX_DOT("tmm1", "tmm4", "tmm7");
+    TILE_LOAD("tmm4", x, ldx);
+    TILE_LOAD("tmm6", w, (size_t)AMX_COLS);
+    TILE_DOT("tmm0", "tmm4", "tmm6");
+    TILE_LOAD("tmm7", partner, (size_t)AMX_COLS);
+    TILE_DOT("tmm1", "tmm4", "tmm7");
     if (two) {
-        AMX_LOAD("tmm5", next, ldx);
-        AMX_DOT("tmm2", "tmm5", "tmm6");
-        AMX_DOT("tmm3", "tmm5", "tmm7");
+        TILE_LOAD("tmm5", next, ldx);
+        TILE_DOT("tmm2", "tmm5", "tmm6");
+        TILE_DOT("tmm3", "tmm5", "tmm7");
     }
 }
 
@@ -124,16 +93,16 @@ FORCE_INLINE void amx_step(const struct amx_job *j, size_t t, bool two)
                   *next = two ? j->x + amx_token(t + 1, j->tokens) * j->ldx : x;
     const int8_t *w = j->w, *partner = j->w + j->stride;
     if (j->first) {
-        AMX_ZERO("tmm0");
-        AMX_ZERO("tmm1");
-        AMX_ZERO("tmm2");
-        AMX_ZERO("tmm3");
+        TILE_ZERO("tmm0");
+        TILE_ZERO("tmm1");
+        TILE_ZERO("tmm2");
+        TILE_ZERO("tmm3");
     } else {
-        AMX_LOAD("tmm0", sum, step);
-        AMX_LOAD("tmm1", sum + TFT_PANEL, step);
+        TILE_LOAD("tmm0", sum, step);
+        TILE_LOAD("tmm1", sum + TFT_PANEL, step);
         if (two) {
-            AMX_LOAD("tmm2", below, step);
-            AMX_LOAD("tmm3", below + TFT_PANEL, step);
+            TILE_LOAD("tmm2", below, step);
+            TILE_LOAD("tmm3", below + TFT_PANEL, step);
         }
     }
     for (size_t k = 0; k < cols; k += AMX_COLS)
@@ -151,11 +120,11 @@ FORCE_INLINE void amx_step(const struct amx_job *j, size_t t, bool two)
         memset(last_partner + bytes, 0, AMX_TILE * AMX_COLS - bytes);
         amx_dot(last_x, last_next, AMX_COLS, last_w, last_partner, two);
     }
-    AMX_STORE("tmm0", sum, step);
-    AMX_STORE("tmm1", sum + TFT_PANEL, step);
+    TILE_STORE("tmm0", sum, step);
+    TILE_STORE("tmm1", sum + TFT_PANEL, step);
     if (two) {
-        AMX_STORE("tmm2", below, step);
-        AMX_STORE("tmm3", below + TFT_PANEL, step);
+        TILE_STORE("tmm2", below, step);
+        TILE_STORE("tmm3", below + TFT_PANEL, step);
     }
 }
 
@@ -182,9 +151,9 @@ static void amx_finish(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t t
 {
     size_t whole = tokens / AMX_TILE * AMX_TILE, rest = tokens - whole;
     for (size_t p = 0; p < AMX_ROWS && n + p < g->N; p += TFT_PANEL) {
-        dot_panel_avx512vnni(g, m, n + p, whole, sum + p, AMX_ROWS);
+        ISA(dot_panel)(g, m, n + p, whole, sum + p, AMX_ROWS);
         if (rest)
-            dot_panel_avx512vnni(g, m + whole, n + p, rest,
+            ISA(dot_panel)(g, m + whole, n + p, rest,
                                  sum + (whole + AMX_TILE - rest) * AMX_ROWS + p, AMX_ROWS);
     }
 }
@@ -201,12 +170,12 @@ FORCE_INLINE size_t amx_block(size_t M, size_t m)
 static void gemm_i8_amx(const struct tft_gemm_i8 *g)
 {
     if (g->M < AMX_TILE) {
-        gemm_i8_avx512vnni(g);
+        ISA(gemm_i8)(g);
         return;
     }
     struct amx_buffer b;
     size_t K = dot_cols(g), panel = TFT_PANEL * g->w->cols;
-    amx_begin();
+    tiles_begin();
     for (size_t m = 0, tokens; m < g->M; m += tokens) {
         tokens = amx_block(g->M, m);
         for (size_t n = 0; n < g->N; n += AMX_ROWS) {
@@ -229,19 +198,19 @@ static void gemm_i8_amx(const struct tft_gemm_i8 *g)
             amx_finish(g, m, n, tokens, b.sum);
         }
     }
-    amx_end();
+    tiles_end();
 }
 
 static void gemm_low_amx(const struct tft_gemm_i8 *g, const struct tft_low_panels *w)
 {
     if (g->M < AMX_TILE) {
-        gemm_low_avx512vnni(g, w);
+        ISA(gemm_low)(g, w);
         return;
     }
     struct amx_buffer b;
     size_t K = g->w->cols, low_stride = tft_low_panel(&w->how, w->cols),
            bytes = AMX_RANGE / w->how.group * tft_low_group_bytes(&w->how);
-    amx_begin();
+    tiles_begin();
     for (size_t m = 0, tokens; m < g->M; m += tokens) {
         tokens = amx_block(g->M, m);
         for (size_t n = 0; n < g->N; n += AMX_ROWS) {
@@ -249,9 +218,9 @@ static void gemm_low_amx(const struct tft_gemm_i8 *g, const struct tft_low_panel
             const uint8_t *codes = w->codes + n / TFT_PANEL * low_stride;
             for (size_t k = 0; k < K; k += AMX_RANGE) {
                 size_t cols = min_size(AMX_RANGE, K - k), panel = cols * TFT_PANEL;
-                low_unpack_avx512vnni(b.w, w, n, k, cols);
+                ISA(low_unpack)(b.w, w, n, k, cols);
                 if (two)
-                    low_unpack_avx512vnni(b.w + panel, w, n + TFT_PANEL, k, cols);
+                    ISA(low_unpack)(b.w + panel, w, n + TFT_PANEL, k, cols);
                 amx_run(&(struct amx_job){
                     .x = g->x + m * g->ldx + k,
                     .ldx = g->ldx,
@@ -269,20 +238,20 @@ static void gemm_low_amx(const struct tft_gemm_i8 *g, const struct tft_low_panel
             amx_finish(g, m, n, tokens, b.sum);
         }
     }
-    amx_end();
+    tiles_end();
 }
 
 /* A loop of tdpbusd over four sums, of zeros: its time does not depend on the numbers. */
 static double peak_int8_amx(size_t rounds)
 {
-    amx_begin();
+    tiles_begin();
     for (size_t i = 0; i < rounds; i++) {
-        AMX_DOT("tmm0", "tmm4", "tmm6");
-        AMX_DOT("tmm1", "tmm4", "tmm7");
-        AMX_DOT("tmm2", "tmm5", "tmm6");
-        AMX_DOT("tmm3", "tmm5", "tmm7");
+        TILE_DOT("tmm0", "tmm4", "tmm6");
+        TILE_DOT("tmm1", "tmm4", "tmm7");
+        TILE_DOT("tmm2", "tmm5", "tmm6");
+        TILE_DOT("tmm3", "tmm5", "tmm7");
     }
-    amx_end();
+    tiles_end();
     return 2.0 * 4 * AMX_TILE * AMX_TILE * AMX_COLS * (double)rounds;
 }
 

@@ -97,6 +97,8 @@ static void gemm_i8(struct check *c)
     one_shape(c, 100, 40, 12000, 2, 3); /* several blocks of tokens */
     one_shape(c, 99, 150, 368, 2, 3);   /* several blocks of panels and columns */
     one_shape(c, 131, 273, 1072, 2, 3); /* and of all three */
+    one_shape(c, 265, 40, 1104, 2, 3);  /* few tokens behind the largest block */
+    one_shape(c, 300, 33, 80, 2, 3);
 
     /* M, N, K: prompts in the shapes of small models; one token with weights in memory and in the
        caches; a few tokens at once. Then the two products of attention with 9 heads over 3 */

@@ -120,7 +120,7 @@ void check_low(struct check *c)
         if (c->thorough || i % 2 == 1)
             one_shape(c, how, 6, 16, TFT_PANEL_MAX_K, 1, 0);
         if (c->thorough || i % 4 == 0) /* several blocks of tokens, ranges of columns */
-            one_shape(c, how, 250, 85, 1040, 2, 3);
+            one_shape(c, how, 265, 85, 1040, 2, 3);
     }
     for (size_t i = 0; c->bench && i < HOWS; i++) {
         bench(c, &hows[i], 1, 32000, 2048);
