@@ -153,7 +153,13 @@ TFT_API const char *tft_cpu_name(void);
 
 /* Limits models that are opened from now on to the ISA level `isa` ("c", "avx2", ...), as on a
    weaker machine; NULL removes the limit. Results stay the same bits. TFT_ERR_ARG: this machine has
-   no such level, and nothing changes. Not thread-safe: call it before anything is opened. */
+   no such level, and nothing changes. Not thread-safe: call it before anything is opened.
+
+   On a CPU with AMX, opening a model asks Linux for the permission to use its tiles (arch_prctl),
+   once for the process. From then on sigaltstack() refuses stacks that have no room for them: less
+   than getauxval(AT_MINSIGSTKSZ) bytes, about 12 kB. If a thread has such a stack already, Linux
+   refuses, and the level is as if the CPU lacked it. After tft_cpu_limit("avx512vnni") nothing is
+   asked. */
 TFT_API enum tft_status tft_cpu_limit(const char *isa);
 
 /* The number of threads that 0 ("automatic") stands for, at least 1: one for each fast core that

@@ -10,4 +10,7 @@
 struct tft_quantize_plan quantize_plan_of(const struct tft_model *m, const struct quantize_opts *o,
                                           uint32_t tokens, bool rewrites);
 
+/* The operations to calibrate the cache fisher, besides those of the plan. */
+double quantize_plan_fisher(const struct tft_model *m, uint32_t tokens);
+
 #endif

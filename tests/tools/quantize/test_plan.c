@@ -59,6 +59,13 @@ static void sizes_are_those_of_the_file(void **state)
     assert_int_equal(four.memory - eight.memory, sizeof(float) * PARAMS / LAYERS);
 }
 
+static void fisher_takes_passes_of_its_own(void **state)
+{
+    (void)state;
+    struct tft_model m = {.matmul_macs = PARAMS};
+    assert_true(quantize_plan_fisher(&m, TOKENS) == 2.0 * 5 * PARAMS * TOKENS);
+}
+
 static void the_disk_has_room(void **state)
 {
     (void)state;
@@ -99,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_of_the_file),
+        cmocka_unit_test(fisher_takes_passes_of_its_own),
         cmocka_unit_test(the_disk_has_room),
         cmocka_unit_test(an_import_takes_room),
         cmocka_unit_test(the_disk_is_that_of_the_file),
