@@ -9,8 +9,8 @@ from program import Case, TUFFET, main
 from support import hf_folder
 
 TEXT = b"hello world, once upon a time and the end. " * 40
-TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q4_k_m", "q5_k",
-         "q5_k_m", "q6_k"]
+TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q3_k_m",
+         "q4_k", "q4_k_m", "q5_k", "q5_k_m", "q6_k"]
 
 
 class Gguf(Case):
@@ -58,7 +58,8 @@ class Gguf(Case):
             head = types.get("output.weight", types["token_embd.weight"])
             self.assertEqual(head, base if kind in ("f32", "f16", "bf16", "q8_0") else "Q6_K")
             if kind.endswith("_m"):
-                self.assertEqual(types["blk.1.ffn_down.weight"], "Q6_K")
+                self.assertEqual(types["blk.1.ffn_down.weight"],
+                                 "Q4_K" if base == "Q3_K" else "Q6_K")
             os.remove(out)
 
     def test_the_same_bytes_on_any_number_of_threads(self):
@@ -93,7 +94,7 @@ class Gguf(Case):
         """gptq is the default, and given by name it is done or refused."""
         out = ["-o", self.path("out"), "--rounding", "gptq"]
         for kind in ("f32", "f16", "bf16", "q8_0", "q6_k"):
-            self.assertIn(f"--rounding gptq is for blocks of 4 and 5 bits, and --gguf {kind} makes "
+            self.assertIn(f"--rounding gptq is for blocks of 3 to 5 bits, and --gguf {kind} makes "
                           "none", self.fails("quantize", self.model, "--gguf", kind, *out,
                                              status=2))
         mute = self.toy(vocab="")

@@ -28,8 +28,8 @@ static const struct cli_option options[] = {
      "group size: 32, 64 or 128 weights of 2 to 4 bits share a scale (default 64; 32 where the "
      "codes of a Q4_0 file are kept, or where padding makes 64 larger)"},
     {0, "gguf", CLI_TEXT, &opt.gguf, "TYPE",
-     "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, "
-     "q5_k, q5_k_m or q6_k; keep: leave the weights of MODEL as they are"},
+     "write a plain GGUF file instead: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q3_k_m, "
+     "q4_k, q4_k_m, q5_k, q5_k_m or q6_k; keep: leave the weights of MODEL as they are"},
     {0, "kv", CLI_TEXT, &opt.kv, CLI_KV_ARG,
      "set the model's default KV cache, as --kv of tuffet run does (default none: sessions then "
      "have i8)"},

@@ -51,7 +51,7 @@ enum tft_quantize_rotation {
     TFT_ROTATE_ALL
 };
 
-/* How weights of 2 to 4 bits, and the blocks of 4 and 5 bits of `gguf`, are rounded: each makes up
+/* How weights of 2 to 4 bits, and the blocks of 3 to 5 bits of `gguf`, are rounded: each makes up
    for the errors of others, and what that cannot serve, to nearest; to nearest; to nearest, after
    scaling weights of large inputs, which `gguf` excludes. GPTQ_ONLY: as GPTQ, but a `gguf` that it
    cannot serve at all is an error. */
@@ -175,8 +175,8 @@ struct tft_quantize_opts {
     const struct tft_quantize_lora *loras;
     size_t n_loras;
     /* NULL, or the type of a plain GGUF file, which is made instead of a W8A8 model: "f32", "f16",
-       "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q4_k_m", "q5_k", "q5_k_m", "q6_k";
-       "keep": the weights stay as they are. Options of W8A8 files are errors then, among them a
+       "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q3_k_m", "q4_k", "q4_k_m", "q5_k",
+       "q5_k_m", "q6_k"; "keep": the weights stay as they are. Options of W8A8 files are errors then, among them a
        `kv` with calibrated clips, calibrated orders or mixed keys, and kv_search unless kv is
        fisher. The text is `calib`, or prose of the library. */
     const char *gguf;

@@ -21,6 +21,7 @@ static const struct {
     {TFT_F32, 0},        {TFT_F16, 1e-7},     {TFT_BF16, 5e-6},    {TFT_Q4_0, 0.0066},
     {TFT_Q4_1, 0.0058},  {TFT_Q5_0, 0.00163}, {TFT_Q5_1, 0.0013},  {TFT_Q8_0, 3e-5},
     {TFT_Q4_K, 0.00530}, {TFT_Q5_K, 0.0013},  {TFT_Q6_K, 0.00031},
+    {TFT_Q3_K, 0.0217},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -185,6 +186,14 @@ static void mixes(void **state)
     all[4].type = TFT_Q8_0; /* more bits than it gets, and fewer */
     assert_int_equal(mix_type(x, &s, &all[4]), TFT_Q6_K);
     assert_int_equal(mix_type(mix_find("f16"), &s, &all[4]), TFT_Q8_0);
+    x = mix_find("q3_k_m"); /* of 8 layers, so ffn_down's first sixteenth is none */
+    static const enum tft_dtype three[] = {TFT_Q6_K, TFT_Q5_K, TFT_F32, TFT_F32,
+                                           TFT_Q4_K, TFT_Q5_0, TFT_F16};
+    all[4].type = TFT_F32;
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(mix_type(x, &s, &all[i]), three[i]);
+    assert_int_equal(mix_type(mix_find("q3_k"), &s, &all[1]), TFT_Q3_K);
+    assert_int_equal(mix_type(mix_find("q3_k"), &s, &all[5]), TFT_Q4_0);
     all[0].name = (struct tft_str){"output.weight", strlen("output.weight")};
     assert_int_equal(mix_type(mix_find("q8_0"), &s, &all[0]), TFT_Q8_0);
     assert_true(mix_makes_blocks(x) && !mix_makes_blocks(mix_find("bf16")));

@@ -11,7 +11,7 @@
 
 enum { ROWS = 9, COLS = 512, MOST = ROWS * COLS };
 static const enum tft_dtype types[] = {TFT_Q4_0, TFT_Q4_1, TFT_Q5_0, TFT_Q5_1,
-                                       TFT_Q4_K, TFT_Q5_K, TFT_Q6_K};
+                                       TFT_Q3_K, TFT_Q4_K, TFT_Q5_K, TFT_Q6_K};
 enum { TYPES = sizeof types / sizeof *types };
 
 static float w[MOST], h[COLS * COLS], ones[COLS];

@@ -25,7 +25,7 @@ static void (*const put[])(unsigned char *to, const float *x, const float *weigh
     [TFT_F32] = put_f32,      [TFT_F16] = put_f16,      [TFT_BF16] = put_bf16,
     [TFT_Q4_0] = blocks_q4_0, [TFT_Q4_1] = blocks_q4_1, [TFT_Q5_0] = blocks_q5_0,
     [TFT_Q5_1] = blocks_q5_1, [TFT_Q8_0] = blocks_q8_0, [TFT_Q4_K] = blocks_q4_k,
-    [TFT_Q5_K] = blocks_q5_k, [TFT_Q6_K] = blocks_q6_k,
+    [TFT_Q5_K] = blocks_q5_k, [TFT_Q6_K] = blocks_q6_k, [TFT_Q3_K] = blocks_q3_k,
 };
 
 bool blocks_writes(enum tft_dtype type)
@@ -47,7 +47,7 @@ static const struct {
 } codes[] = {
     [TFT_Q4_0] = {16, codes_q4_0}, [TFT_Q4_1] = {16, codes_q4_1}, [TFT_Q5_0] = {32, codes_q5_0},
     [TFT_Q5_1] = {32, codes_q5_1}, [TFT_Q4_K] = {16, codes_q4_k}, [TFT_Q5_K] = {32, codes_q5_k},
-    [TFT_Q6_K] = {64, codes_q6_k},
+    [TFT_Q6_K] = {64, codes_q6_k}, [TFT_Q3_K] = {8, codes_q3_k},
 };
 
 unsigned blocks_levels(enum tft_dtype type)

@@ -10,6 +10,7 @@ static const struct mix mixes[] = {
     {"q5_0", 8, TFT_Q5_0, TFT_Q5_0, TFT_Q6_K},  {"q5_1", 9, TFT_Q5_1, TFT_Q5_1, TFT_Q6_K},
     {"q4_k", 14, TFT_Q4_K, TFT_Q4_K, TFT_Q6_K}, {"q4_k_m", 15, TFT_Q4_K, TFT_Q6_K, TFT_Q6_K},
     {"q5_k", 16, TFT_Q5_K, TFT_Q5_K, TFT_Q6_K}, {"q5_k_m", 17, TFT_Q5_K, TFT_Q6_K, TFT_Q6_K},
+    {"q3_k", 11, TFT_Q3_K, TFT_Q3_K, TFT_Q6_K}, {"q3_k_m", 12, TFT_Q3_K, TFT_Q4_K, TFT_Q6_K},
     {"q6_k", 18, TFT_Q6_K, TFT_Q6_K, TFT_Q6_K}, {"keep", MIX_KEEPS, TFT_F32, TFT_F32, TFT_F32},
 };
 
@@ -34,7 +35,8 @@ const struct mix *mix_find(const char *name)
 
 const char *mix_names(void)
 {
-    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q4_k_m, q5_k, q5_k_m, q6_k, keep";
+    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q3_k_m, q4_k, q4_k_m, q5_k, q5_k_m, "
+           "q6_k, keep";
 }
 
 bool mix_keeps(const struct mix *x) { return x->file_type == MIX_KEEPS; }
@@ -116,13 +118,42 @@ static int64_t layers_of(const struct tft_source *s)
     return n;
 }
 
+static bool is_down(struct tft_str name)
+{
+    return has(name, "ffn_down.weight") || has(name, "ffn_down_exps.weight");
+}
+
+static bool has_values(struct tft_str name)
+{
+    return has(name, "attn_v.weight") || has(name, "attn_qkv.weight") ||
+           has(name, "attn_kv_b.weight");
+}
+
 static bool gets_more(const struct tft_source *s, struct tft_str name)
 {
     int64_t layer = layer_of(name), n = layers_of(s);
-    bool wanted = has(name, "attn_v.weight") || has(name, "attn_qkv.weight") ||
-                  has(name, "attn_kv_b.weight") || has(name, "ffn_down.weight") ||
-                  has(name, "ffn_down_exps.weight");
-    return wanted && (layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2);
+    return (has_values(name) || is_down(name)) &&
+           (layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2);
+}
+
+static enum tft_dtype of_3_bits(const struct mix *x, const struct tft_source *s,
+                                struct tft_str name)
+{
+    bool first = has(name, "attn_v.weight") ? layer_of(name) < 2
+                                            : is_down(name) && layer_of(name) < layers_of(s) / 16;
+    if (x->more == x->usual)
+        return x->usual;
+    if (first)
+        return TFT_Q5_K;
+    return has_values(name) || is_down(name) || has(name, "attn_output.weight") ? x->more
+                                                                                : x->usual;
+}
+
+static enum tft_dtype of_layer(const struct mix *x, const struct tft_source *s, struct tft_str name)
+{
+    if (x->usual == TFT_Q3_K)
+        return of_3_bits(x, s, name);
+    return gets_more(s, name) ? x->more : x->usual;
 }
 
 static bool is_head(const struct tft_source *s, struct tft_str name)
@@ -136,8 +167,11 @@ static enum tft_dtype for_rows(enum tft_dtype type, uint64_t n)
 {
     if (n % tft_dtype_info(type)->block == 0)
         return type;
-    enum tft_dtype other = type == TFT_Q4_K ? TFT_Q5_0 : type == TFT_Q5_K ? TFT_Q5_1 : TFT_Q8_0;
-    return n % tft_dtype_info(other)->block == 0 && type >= TFT_Q4_K ? other : TFT_F16;
+    enum tft_dtype other = type == TFT_Q3_K   ? TFT_Q4_0
+                           : type == TFT_Q4_K ? TFT_Q5_0
+                           : type == TFT_Q5_K ? TFT_Q5_1
+                                              : TFT_Q8_0;
+    return n % tft_dtype_info(other)->block == 0 && type >= TFT_Q3_K ? other : TFT_F16;
 }
 
 static double bits_of(enum tft_dtype type)
@@ -151,9 +185,7 @@ enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s, const s
     const struct tft_dtype_info *info = tft_dtype_info(t->type);
     if (mix_keeps(x) || t->n_dims < 2 || stays(t->name) || !info->to_f32)
         return t->type;
-    enum tft_dtype type = for_rows(is_head(s, t->name)     ? x->head
-                                   : gets_more(s, t->name) ? x->more
-                                                           : x->usual,
-                                   t->ne[0]);
+    enum tft_dtype type =
+        for_rows(is_head(s, t->name) ? x->head : of_layer(x, s, t->name), t->ne[0]);
     return info->block > 1 && bits_of(t->type) <= bits_of(type) ? t->type : type;
 }

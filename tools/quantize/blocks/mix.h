@@ -6,6 +6,8 @@
  *   - the head, or the embedding that is the head too, gets 6 bits at least;
  *   - "_M": values and ffn_down get the larger type in the first and the last eighth of the layers,
  *     and in every third layer between;
+ *   - Q3_K_M: all values, outputs of attention and ffn_down get Q4_K, the values of the first two
+ *     layers and ffn_down of the first sixteenth Q5_K;
  *   - rows that are no multiple of 256 get a type with blocks of 32; of 32 neither: f16.
  *
  * "keep" is ours: all tensors stay as they are.

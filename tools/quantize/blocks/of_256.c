@@ -19,6 +19,11 @@ static float as_half(float x) { return tft_f16_to_f32(tft_f32_to_f16(x)); }
 
 static int clamp(int v, int least, int most) { return v < least ? least : v > most ? most : v; }
 
+static int nearest_within(float x, int least, int most)
+{
+    return clamp((int)(x + (x < 0 ? -0.5f : 0.5f)), least, most);
+}
+
 static float larger(float a, float b) { return a > b ? a : b; }
 
 /* ---- Q4_K, Q5_K: d s q - m t, with s and t of 6 bits, for 8 groups of 32 */
@@ -182,12 +187,13 @@ void blocks_q5_k(unsigned char *to, const float *x, const float *weight)
     codes_q5_k(to, code);
 }
 
-/* ---- Q6_K: d s (q - 32), with s of 8 bits, for 16 groups of 16 */
+/* ---- Q6_K: d s (q - 32), with s of 8 bits; Q3_K: d s (q - 4), with s of 6 bits; 16 groups of 16 */
 
 enum { NARROW = 16 };
 
 struct scaled_block {
     struct fit_group group[N / NARROW];
+    int most; /* s is in -most - 1 .. most */
     float d;
     int s[N / NARROW];
     float cost;
@@ -201,7 +207,7 @@ static struct scaled_block with_unit(const struct scaled_block *near, float d)
     for (int i = 0; i < N / NARROW; i++) {
         float best = INFINITY;
         for (int ds = -1; ds <= 1; ds++) {
-            int s = clamp(near->s[i] + ds, -128, 127);
+            int s = clamp(near->s[i] + ds, -b.most - 1, b.most);
             float cost = fit_cost(&b.group[i], b.d * (float)s, 0);
             if (cost < best) {
                 best = cost;
@@ -239,9 +245,9 @@ static void fit_scaled(struct scaled_block *b)
         d[i] = fit_scale(&b->group[i]);
         largest = larger(fabsf(d[i]), largest);
     }
-    b->d = as_half(largest / 127);
+    b->d = as_half(largest / (float)b->most);
     for (int i = 0; i < N / NARROW; i++)
-        b->s[i] = b->d > 0 ? clamp((int)(d[i] / b->d + (d[i] < 0 ? -0.5f : 0.5f)), -128, 127) : 0;
+        b->s[i] = b->d > 0 ? nearest_within(d[i] / b->d, -b->most - 1, b->most) : 0;
     *b = with_unit(b, b->d);
     for (int round = 0; round < ROUNDS; round++) {
         struct scaled_block next = with_unit(b, refit_unit(b));
@@ -249,6 +255,19 @@ static void fit_scaled(struct scaled_block *b)
             return;
         *b = next;
     }
+}
+
+/* Chooses scales and codes of a block whose codes begin at `least`. */
+static void scaled_block(struct scaled_block *b, const float *x, const float *weight, float least,
+                         int most_scale, uint8_t code[N])
+{
+    for (int i = 0; i < N / NARROW; i++)
+        b->group[i] =
+            (struct fit_group){x + i * NARROW, weight + i * NARROW, NARROW, least, -least - 1};
+    b->most = most_scale;
+    fit_scaled(b);
+    for (int i = 0; i < N; i++)
+        code[i] = (uint8_t)((int)(code_in(b, i / NARROW, x[i]) - least));
 }
 
 void codes_q6_k(unsigned char *to, const uint8_t *code)
@@ -266,13 +285,41 @@ void blocks_q6_k(unsigned char *to, const float *x, const float *weight)
 {
     uint8_t code[N];
     struct scaled_block b;
-    for (int i = 0; i < N / NARROW; i++)
-        b.group[i] = (struct fit_group){x + i * NARROW, weight + i * NARROW, NARROW, -32, 31};
-    fit_scaled(&b);
-    for (int i = 0; i < N; i++)
-        code[i] = (uint8_t)((int)code_in(&b, i / NARROW, x[i]) + 32);
+    scaled_block(&b, x, weight, -32, 127, code);
     codes_q6_k(to, code);
     for (int i = 0; i < N / NARROW; i++)
         to[192 + i] = (unsigned char)(int8_t)b.s[i];
     tft_store_u16(to + 208, tft_f32_to_f16(b.d));
+}
+
+void codes_q3_k(unsigned char *to, const uint8_t *code)
+{
+    memset(to, 0, 96);
+    for (int i = 0; i < N; i++) {
+        /* bit g of byte k: the third bit of number k of 32 numbers g; each half of 128 has its
+           lower bits in 32 bytes */
+        int k = i % WIDE, g = i / WIDE;
+        to[k] |= (unsigned char)(code[i] >> 2 << g);
+        to[32 + 32 * (i / 128) + k] |= (unsigned char)((code[i] & 3) << g % 4 * 2);
+    }
+}
+
+/* 12 bytes: the lower nibbles of s + 32, scale i + 8 above scale i, then the 2 high bits. */
+static void put_16_scales(unsigned char *to, const int s[N / NARROW])
+{
+    memset(to, 0, 12);
+    for (int i = 0; i < N / NARROW; i++) {
+        to[i % 8] |= (unsigned char)(((s[i] + 32) & 15) << i / 8 * 4);
+        to[8 + i % 4] |= (unsigned char)((s[i] + 32) >> 4 << i / 4 * 2);
+    }
+}
+
+void blocks_q3_k(unsigned char *to, const float *x, const float *weight)
+{
+    uint8_t code[N];
+    struct scaled_block b;
+    scaled_block(&b, x, weight, -4, 31, code);
+    codes_q3_k(to, code);
+    put_16_scales(to + 96, b.s);
+    tft_store_u16(to + 108, tft_f32_to_f16(b.d));
 }

@@ -81,7 +81,7 @@ enum tft_status job_plain_check(struct job_plain *p, struct job *j)
         return job_misuse(j, "%s: --gguf %s makes no blocks, and needs no text",
                           j->o->calib ? "--calib" : "--calib-window", p->mix->name);
     if (j->o->rounding == TFT_ROUND_GPTQ_ONLY && !is_fed(p->mix->usual))
-        return job_misuse(j, "--rounding gptq is for blocks of 4 and 5 bits, and --gguf %s makes "
+        return job_misuse(j, "--rounding gptq is for blocks of 3 to 5 bits, and --gguf %s makes "
                           "none: leave it out",
                           p->mix->name);
     return TFT_OK;
