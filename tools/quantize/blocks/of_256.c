@@ -257,7 +257,7 @@ static void fit_scaled(struct scaled_block *b)
     }
 }
 
-/* Chooses scales and codes of a block whose codes begin at `least`. */
+/* Chooses scales and codes of a block with codes from `least` on. */
 static void scaled_block(struct scaled_block *b, const float *x, const float *weight, float least,
                          int most_scale, uint8_t code[N])
 {
