@@ -16,7 +16,7 @@ static struct {
 } opt;
 
 /* A manual page has room for no more in a line; tuffet quantize --gguf has the rest. */
-#define TYPES "keep|f16|bf16|f32|q8_0|q4_0|q3_k|q3_k_m|q4_k|q4_k_m|q5_k|q5_k_m|q6_k"
+#define TYPES "keep|f16|bf16|f32|q8_0|q4_0|q3_k_m|q4_k|q4_k_m|q5_k|q5_k_m|q6_k"
 
 static const struct cli_option options[] = {
     {'o', "output", CLI_TEXT, &opt.out, "FILE", "write the GGUF file to FILE"},
