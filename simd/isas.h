@@ -17,7 +17,7 @@
 #endif
 #endif
 
-/* The same of AMX, whose permission is asked of Linux. */
+/* Whether the assembler knows AMX, in the same way. */
 #ifndef TFT_AMX
 #ifdef __clang__
 #define TFT_AMX (__clang_major__ >= 12)

@@ -47,7 +47,7 @@ const char *tft_kernels_built_in(size_t i)
 
 int tft_kernels_best(void)
 {
-    int i = 0; /* not past the limit: amx asks the system for a permission */
+    int i = 0; /* stops at the limit: to look for amx asks the system for a permission */
     for (; isa(i); i++)
         if (limit && strcmp(isa(i)->name, limit) == 0)
             return i;

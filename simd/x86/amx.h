@@ -1,6 +1,6 @@
 /*
  * The ISA level amx: products of tiles of bytes (tdpbusd), for gemm_i8 and gemm_low of many tokens.
- * Few tokens are avx512vnni's, whose file includes this one.
+ * Few tokens are avx512vnni's; its file includes this one.
  *
  * A tile register has 16 rows of 64 bytes. tdpbusd adds to a tile of int32, 16 tokens by 16 rows of
  * W, the products of 64 columns. Its operands are the 16 tokens and 16 quads of a panel, both as
@@ -8,8 +8,8 @@
  * hide the latency.
  *
  * All tiles are whole. The last 16 tokens are a tile of their own, so some of them may be computed
- * twice; the last columns are copied, with zeros behind them. A last panel without a partner is its
- * own, and half of the sums are not read.
+ * twice. The last columns are copied, with zeros after them. A last panel without a second one
+ * stands for both, and half of the sums are not read.
  *
  * tdpbusd does not saturate: sums are exact modulo 2^32.
  */
@@ -42,11 +42,11 @@ struct amx_job {
     const uint8_t *x; /* [tokens, cols], rows ldx apart */
     size_t ldx, tokens;
     size_t cols;     /* a multiple of 16, at most AMX_RANGE */
-    const int8_t *w; /* two panels, `stride` bytes apart; 0: one, as its own partner */
+    const int8_t *w; /* two panels, `stride` bytes apart; 0: one panel, which stands for both */
     size_t stride;
     bool first;           /* the sums begin at 0, or else with those of the ranges before */
     struct amx_buffer *b; /* the sums go to b->sum: [tiles, 16, AMX_ROWS] */
-    /* to prefetch, for the next job: `bytes` bytes of each of two panels, next_stride bytes apart */
+    /* to prefetch for the next job: `bytes` bytes of each of two panels, next_stride bytes apart */
     const void *next;
     size_t bytes, next_stride;
 };
@@ -145,7 +145,7 @@ static void amx_run(const struct amx_job *j)
     }
 }
 
-/* The outputs of a job whose last range is done, of the rows from n and the tokens from m on. */
+/* Writes outputs after the last range of columns: of the rows from n and the tokens from m on. */
 static void amx_finish(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t tokens,
                        const int32_t *sum)
 {
@@ -154,7 +154,7 @@ static void amx_finish(const struct tft_gemm_i8 *g, size_t m, size_t n, size_t t
         ISA(dot_panel)(g, m, n + p, whole, sum + p, AMX_ROWS);
         if (rest)
             ISA(dot_panel)(g, m + whole, n + p, rest,
-                                 sum + (whole + AMX_TILE - rest) * AMX_ROWS + p, AMX_ROWS);
+                           sum + (whole + AMX_TILE - rest) * AMX_ROWS + p, AMX_ROWS);
     }
 }
 

@@ -487,7 +487,7 @@ static enum tft_status tell_plan(struct quantize_run *run)
         run->m, &run->o, o->calib_tokens,
         o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
     uint64_t fisher = kv_fisher_wanted(o->kv) ? kv_fisher_bytes(run->m) : 0;
-    if (fisher && !run->plain.mix) /* a plain run converts in fewer passes than it is said to */
+    if (fisher && (!run->plain.mix || mix_makes_blocks(run->plain.mix))) /* else instead of them */
         plan.operations += quantize_plan_fisher(run->m, o->calib_tokens);
     if (run->plain.mix && !job_plain_needs_text(&run->plain, &run->job))
         plan.operations = 0;

@@ -35,8 +35,8 @@ const struct mix *mix_find(const char *name)
 
 const char *mix_names(void)
 {
-    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q3_k_m, q4_k, q4_k_m, q5_k, q5_k_m, "
-           "q6_k, keep";
+    return "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q3_k_m, q4_k, q4_k_m, q5_k, "
+           "q5_k_m, q6_k, keep";
 }
 
 bool mix_keeps(const struct mix *x) { return x->file_type == MIX_KEEPS; }

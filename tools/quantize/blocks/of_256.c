@@ -187,7 +187,7 @@ void blocks_q5_k(unsigned char *to, const float *x, const float *weight)
     codes_q5_k(to, code);
 }
 
-/* ---- Q6_K: d s (q - 32), with s of 8 bits; Q3_K: d s (q - 4), with s of 6 bits; 16 groups of 16 */
+/* ---- 16 groups of 16. Q6_K: d s (q - 32), with s of 8 bits; Q3_K: d s (q - 4), s of 6 bits */
 
 enum { NARROW = 16 };
 
@@ -296,8 +296,8 @@ void codes_q3_k(unsigned char *to, const uint8_t *code)
 {
     memset(to, 0, 96);
     for (int i = 0; i < N; i++) {
-        /* bit g of byte k: the third bit of number k of 32 numbers g; each half of 128 has its
-           lower bits in 32 bytes */
+        /* 8 runs of 32 numbers: bit g of byte k is the third bit of number k of run g, and four
+           runs share 32 bytes for their lower bits */
         int k = i % WIDE, g = i / WIDE;
         to[k] |= (unsigned char)(code[i] >> 2 << g);
         to[32 + 32 * (i / 128) + k] |= (unsigned char)((code[i] & 3) << g % 4 * 2);
