@@ -5,8 +5,8 @@
    through a layer nine times instead of once: twice for each of four inputs, and at the end. */
 enum { PASSES = 7, GPTQ_PASSES = 8 };
 
-/* Of the cache fisher: to calibrate it in a plain file of that model takes 18 minutes of CPU time on
-   cores of 95 GFLOP/s, six such passes, with the check at the end. */
+/* Of the cache fisher: to calibrate it in a plain file of that model takes 18 minutes of CPU time
+   on cores of 95 GFLOP/s, the time of six such passes, with the check at the end. */
 enum { FISHER_PASSES = 5 };
 
 static bool has_gptq(const struct tft_model *m, const struct quantize_opts *o)
