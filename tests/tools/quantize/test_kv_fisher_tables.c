@@ -5,13 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/rope.h"
 #include "kv/fisher.h"
+#include "layer_toys.h"
 #include "model/open.h"
 #include "models/registry.h"
 #include "random.h"
 #include "same_tensors.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/tune/kv_fisher.h"
+#include "tools/quantize/tune/kv_loss.h"
+#include "tools/quantize/tune/row_ops.h"
+#include "tools/quantize/tune/sequence_loss.h"
 #include "tools/quantize/write/rewrite_model.h"
 #include "w8a8.h"
 
@@ -119,13 +124,18 @@ static void equations(void **state)
     }
 }
 
-/* Toys as W8A8 models, then as they are: of floats, and of blocks. */
+/* Toys as W8A8 models, then as they are: of floats, and of blocks; two of gemma4, whose layers have
+   different heads, some of them windows, and some the keys and values of others. */
+enum { MODELS = 2 * N_TOYS + 2 };
+
 static struct tft_model *model(int i)
 {
-    const struct toy *t = &toys[i % N_TOYS];
+    const struct toy *t = i < 2 * N_TOYS ? &toys[i % N_TOYS] : &layer_toys[i - 2 * N_TOYS];
     struct quantize_opts q = usual(t);
     return opened(i < N_TOYS ? quantized(t, &q) : written(t));
 }
+
+static bool has_table(const struct tft_layer *b) { return tft_layer_has_kv(b) && !b->window; }
 
 static int ascending(const void *a, const void *b)
 {
@@ -139,7 +149,7 @@ static void key_before_rope(const struct tft_session *s, uint32_t l, uint32_t h,
 {
     const struct tft_model *m = s->m;
     const float *panel = tft_kv_keys(&s->kv, l, h, slot - slot % 16);
-    for (uint32_t d = 0; d < m->head_dim; d++)
+    for (uint32_t d = 0; d < tft_model_coded_heads(m).dim; d++)
         x[d] = (double)panel[d * 16 + slot % 16];
     for (uint32_t i = 0; i < m->n_rot / 2; i++) {
         uint32_t a = m->rope_halves ? i : 2 * i, b = m->rope_halves ? i + m->n_rot / 2 : 2 * i + 1;
@@ -152,10 +162,11 @@ static void key_before_rope(const struct tft_session *s, uint32_t l, uint32_t h,
 /* The squared norm of a token's value over all heads. */
 static double value_square(const struct tft_session *s, uint32_t l, uint32_t slot)
 {
+    struct tft_kv_heads own = tft_model_coded_heads(s->m);
     double sum = 0;
-    for (uint32_t h = 0; h < s->m->n_head_kv; h++) {
+    for (uint32_t h = 0; h < own.n; h++) {
         const float *v = tft_kv_values(&s->kv, l, h, slot);
-        for (uint32_t d = 0; d < s->m->head_dim; d++)
+        for (uint32_t d = 0; d < own.dim; d++)
             sum += (double)v[d] * (double)v[d];
     }
     return sum;
@@ -165,8 +176,9 @@ static double value_square(const struct tft_session *s, uint32_t l, uint32_t slo
 static void means_before_rope(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * N_TOYS; i++) {
+    for (int i = 0; i < MODELS; i++) {
         struct tft_model *m = model(i);
+        struct tft_kv_heads own = tft_model_coded_heads(m);
         struct kv_fisher_opts o = {
             .text = text, .n_windows = 1, .window = WINDOW, .far = 40, .sinks = 4, .n_threads = 1};
         struct kv_fisher r;
@@ -175,26 +187,29 @@ static void means_before_rope(void **state)
         assert_int_equal(kv_fisher_measure(m, &o, &r, &stopped, &err), TFT_OK);
         struct tft_session *s = session(m, (struct tft_session_opts){.kv = "f32", .n_threads = 1});
         assert_int_equal(tft_prefill(s, text, WINDOW), TFT_OK);
-        for (uint32_t l = 0; l < m->n_layer; l++) {
+        for (uint32_t b = 0; b < m->n_layer; b++) {
             double square[WINDOW], sorted[WINDOW];
+            uint32_t l = m->layer[b].kv_layer;
+            if (!has_table(&m->layer[b]))
+                continue;
             for (uint32_t t = 0; t < WINDOW; t++)
                 sorted[t] = square[t] = value_square(s, l, m->n_prefix + t);
             qsort(sorted, WINDOW, sizeof *sorted, ascending);
-            for (uint32_t h = 0; h < m->n_head_kv; h++) {
+            for (uint32_t h = 0; h < own.n; h++) {
                 double mean[E * 2] = {0}, spread[E * 2] = {0}, x[E * 2], n = 0;
                 for (uint32_t t = o.sinks; t < WINDOW; t++) {
                     if (square[t] < 0.45 * 0.45 * sorted[WINDOW / 2])
                         continue;
                     n++;
                     key_before_rope(s, l, h, m->n_prefix + t, x);
-                    for (uint32_t d = 0; d < m->head_dim; d++) {
+                    for (uint32_t d = 0; d < own.dim; d++) {
                         mean[d] += x[d];
                         spread[d] += x[d] * x[d];
                     }
                 }
                 const float *table =
-                    r.table[TFT_KV_K] + (l * m->n_head_kv + h) * ROWS * m->head_dim;
-                for (uint32_t d = 0; d < m->head_dim; d++) {
+                    r.table[TFT_KV_K] + (l * own.n + h) * ROWS * own.dim;
+                for (uint32_t d = 0; d < own.dim; d++) {
                     double off = (double)table[d] - mean[d] / n;
                     if (!(fabs(off) <= 0.05 * sqrt(spread[d] / n)))
                         fail_msg("toy %d, layer %u, channel %u: %g, not %g", i, l, d,
@@ -218,8 +233,9 @@ static void same(const struct kv_fisher *a, const struct kv_fisher *b, size_t n)
 static void whole_model(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2 * N_TOYS; i++) {
+    for (int i = 0; i < MODELS; i++) {
         struct tft_model *m = model(i);
+        struct tft_kv_heads own = tft_model_coded_heads(m);
         struct kv_fisher_opts o = {.text = text,
                                    .n_windows = TEXT / WINDOW,
                                    .window = WINDOW,
@@ -229,7 +245,7 @@ static void whole_model(void **state)
         struct kv_fisher r[3];
         struct tft_error err;
         bool stopped;
-        size_t n = (size_t)m->n_kv_layer * m->n_head_kv * ROWS * m->head_dim, positive = 0;
+        size_t n = (size_t)m->n_kv_layer * own.n * ROWS * own.dim, positive = 0, tables = 0;
         for (int k = 0; k < 3; k++) {
             o.n_threads = k == 1 ? 3 : 1;
             o.far = k == 2 ? 10 : 40;
@@ -242,11 +258,13 @@ static void whole_model(void **state)
         for (size_t k = 0; k < n; k++)
             for (int side = 0; side < TFT_KV_SIDES; side++) {
                 float x = r[0].table[side][k];
-                bool mean = k / m->head_dim % ROWS == TFT_FISHER_MEAN;
+                bool mean = k / own.dim % ROWS == TFT_FISHER_MEAN;
                 assert_true(isfinite(x) && (mean || x >= 0));
                 positive += !mean && x > 0;
             }
-        assert_true(positive > n); /* of 20 n / 11 */
+        for (uint32_t l = 0; l < m->n_layer; l++)
+            tables += has_table(&m->layer[l]);
+        assert_true(positive > n / m->n_kv_layer * tables); /* of 20 / 11 of it */
         for (int k = 0; k < 3; k++)
             kv_fisher_free(&r[k]);
         o.far = WINDOW;
@@ -256,19 +274,164 @@ static void whole_model(void **state)
     }
 }
 
+/* Layer 4 of the first toy of gemma4 reads the keys and values of layer 1, whose gradients are those
+   of both. */
+enum { OWNER = 1, SHARER = 4, FAR = 40, WIDTH = 4 * 20, LATE = WINDOW - FAR };
+
+struct seen {
+    float q[2][LATE * WIDTH], dy[2][LATE * WIDTH];
+    float k[WINDOW * WIDTH], v[WINDOW * WIDTH]; /* keys after RoPE */
+    float far_k[WINDOW * WIDTH], far_v[WINDOW * WIDTH];
+};
+
+static void see(void *user, uint32_t l, const struct block_rows *x)
+{
+    struct seen *s = user;
+    size_t late = (size_t)FAR * WIDTH, own = WINDOW * WIDTH / 2 * sizeof(float);
+    if (l != OWNER && l != SHARER)
+        return;
+    memcpy(s->q[l == SHARER], x->q + late, sizeof s->q[0]);
+    memcpy(s->dy[l == SHARER], x->dy + late, sizeof s->dy[0]);
+    if (l == SHARER)
+        return;
+    memcpy(s->k, x->k, own);
+    memcpy(s->v, x->v, own);
+    memcpy(s->far_k, x->far_k, own);
+    memcpy(s->far_v, x->far_v, own);
+}
+
+/* Adds the squares of the columns of a layer's output matrix for two query heads. */
+static void add_columns(const struct tft_model *m, uint32_t l, uint32_t head, double *u)
+{
+    uint32_t dim = WIDTH / 4;
+    float row[WIDTH];
+    for (uint32_t r = 0; r < m->n_embd; r++) {
+        tft_mat_row(m, &m->layer[l].o.w, r, row);
+        for (uint32_t i = 0; i < 2 * dim; i++)
+            u[i % dim] += (double)row[2 * head * dim + i] * (double)row[2 * head * dim + i];
+    }
+}
+
+static void close_to(const float *is, const float *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(is[i] - want[i]) <= 1e-4f * fabsf(want[i]) + 1e-9f))
+            fail_msg("number %zu: %g, not %g", i, (double)is[i], (double)want[i]);
+}
+
+/* The cost of an error in a shared key or value is that of both layers. */
+static void shared_keys_and_values(void **state)
+{
+    static struct seen s;
+    (void)state;
+    struct tft_model *m = model(2 * N_TOYS);
+    uint32_t dim = WIDTH / 4, layer = m->layer[OWNER].kv_layer, at[LATE];
+    uint64_t seed = 0;
+    struct block_watch watch = {.far = FAR, .take = see, .user = &s};
+    struct kv_fisher_opts o = {
+        .text = text, .n_windows = 1, .window = WINDOW, .far = FAR, .sinks = 4, .n_threads = 1};
+    struct kv_fisher r;
+    struct tft_error err;
+    bool stopped, exact[WINDOW] = {0};
+    float *cosine = malloc(WINDOW * dim * sizeof *cosine),
+          *sine = malloc(WINDOW * dim * sizeof *sine);
+    double norm[WINDOW], sorted[WINDOW];
+    assert_int_equal(m->layer[SHARER].kv_layer, layer);
+    assert_false(tft_layer_has_kv(&m->layer[SHARER]) || m->layer[SHARER].window);
+    assert_int_equal(kv_fisher_measure(m, &o, &r, &stopped, &err), TFT_OK);
+    struct sequence *sequence = sequence_open(m, WINDOW, 0, 1);
+    float none[2] = {0};
+    sequence_watch(sequence, &watch, &seed);
+    sequence_run(sequence, text, NULL, none, none + 1);
+
+    for (uint32_t t = 0; t < WINDOW; t++) {
+        tft_rope_angles(cosine + t * m->n_rot, sine + t * m->n_rot, m->rope_freq, m->n_rot,
+                        m->rope_halves, t);
+        const struct row_angles a = {cosine + t * m->n_rot, sine + t * m->n_rot, m->n_rot, dim,
+                                     m->rope_halves};
+        row_rope(s.k + t * 2 * dim, 2 * dim, &a, true);
+        row_rope(s.far_k + t * 2 * dim, 2 * dim, &a, true);
+        norm[t] = 0;
+        for (uint32_t i = 0; i < 2 * dim; i++)
+            norm[t] += (double)s.v[t * 2 * dim + i] * (double)s.v[t * 2 * dim + i];
+        sorted[t] = norm[t];
+    }
+    qsort(sorted, WINDOW, sizeof *sorted, ascending);
+    for (uint32_t t = 0; t < WINDOW; t++)
+        exact[t] = t < o.sinks || norm[t] < 0.45 * 0.45 * sorted[WINDOW / 2];
+    for (uint32_t i = 0; i < LATE; i++)
+        at[i] = FAR + i;
+    for (uint32_t h = 0; h < 2; h++) {
+        float table[TFT_KV_SIDES][ROWS * WIDTH / 4] = {{0}};
+        double loss[TFT_KV_SIDES][KV_LOSS_CHOICES * WIDTH / 4] = {{0}}, u[WIDTH / 4] = {0};
+        add_columns(m, OWNER, h, u);
+        add_columns(m, SHARER, h, u);
+        for (int side = 0; side < TFT_KV_SIDES; side++) {
+            static float x[WINDOW * WIDTH];
+            double square[WIDTH / 4] = {0};
+            size_t n = 0;
+            for (uint32_t t = 0; t < WINDOW; t++)
+                for (uint32_t d = 0; !exact[t] && d < dim; d++) {
+                    const float *of = side == TFT_KV_K ? s.k : s.v,
+                                *g = side == TFT_KV_K ? s.far_k : s.far_v;
+                    x[n++] = of[(t * 2 + h) * dim + d];
+                    square[d] += pow((double)g[(t * 2 + h) * dim + d], 2);
+                }
+            kv_fisher_table(table[side],
+                            &(struct kv_fisher_rows){.x = x,
+                                                     .n = n / dim,
+                                                     .stride = dim,
+                                                     .dim = dim,
+                                                     .square = square,
+                                                     .output = side == TFT_KV_V ? u : NULL});
+        }
+        struct kv_loss_reader reader[2] = {{s.q[0], s.dy[0]}, {s.q[1], s.dy[1]}};
+        struct kv_loss_rows rows = {.layer = &m->layer[OWNER],
+                                    .head = h,
+                                    .cos = cosine,
+                                    .sin = sine,
+                                    .k = s.k,
+                                    .v = s.v,
+                                    .exact = exact,
+                                    .reader = reader,
+                                    .n_reader = 2,
+                                    .at = at,
+                                    .n_query = LATE,
+                                    .far = FAR,
+                                    .table = {table[0], table[1]}};
+        struct kv_loss *z = kv_loss_open(m, WINDOW);
+        kv_loss_add(z, &rows, (double *[]){loss[0], loss[1]});
+        kv_loss_close(z);
+        for (int side = 0; side < TFT_KV_SIDES; side++) {
+            for (size_t i = 0; i < KV_LOSS_CHOICES * dim; i++)
+                table[side][TFT_FISHER_LOSS * dim + i] = (float)loss[side][i];
+            close_to(r.table[side] + (layer * 2 + h) * ROWS * dim, table[side], ROWS * dim);
+        }
+    }
+    sequence_close(sequence);
+    kv_fisher_free(&r);
+    tft_model_close(m);
+    free(cosine);
+    free(sine);
+}
+
 /* The shape of tinyllama-1.1b: keys and values of 4,096 tokens, queries and gradients of 1,024, and
    23 residual streams; a block's rows, of which 6 have the width of the stream, 6 of the queries, 8
    of the keys and 6 of the hidden activations. */
 static void memory_of_a_measurement(void **state)
 {
     (void)state;
+    static struct tft_layer layers[22];
     struct tft_model m = {.n_embd = 2048,
+                          .layer = layers,
                           .n_layer = 22,
                           .n_kv_layer = 22,
                           .n_head = 32,
                           .n_head_kv = 4,
                           .head_dim = 64,
                           .n_ff = 5632};
+    for (int l = 0; l < 22; l++)
+        layers[l].k.w.rows = 256;
     uint64_t kept = 22ull * 4 * (4096 * 2 * 256 + 1024 * 2 * 2048),
              streams = 23ull * 4 * 1024 * 2048,
              block = 4ull * 1024 * (6 * 2048 + 6 * 2048 + 8 * 256 + 6 * 5632);
@@ -378,6 +541,7 @@ int main(void)
         cmocka_unit_test(equations),
         cmocka_unit_test(means_before_rope),
         cmocka_unit_test(whole_model),
+        cmocka_unit_test(shared_keys_and_values),
         cmocka_unit_test(memory_of_a_measurement),
         cmocka_unit_test(stored),
     };

@@ -7,18 +7,21 @@
 #include <string.h>
 
 #include "base/rope.h"
+#include "layer_toys.h"
 #include "random.h"
 #include "tools/quantize/tune/kv_fisher.h"
 #include "tools/quantize/tune/kv_loss.h"
 #include "w8a8.h"
 
-enum { T = 40, FAR = 9, MOST = 64, QUERIES = 34, EVERY = 7 };
+enum { T = 40, FAR = 9, MOST = 64, QUERIES = 34, READERS = 2, EVERY = 7 };
 
 struct problem {
     const struct tft_model *m;
     const struct tft_layer *layer;
+    struct tft_kv_heads kv;
     struct kv_loss_rows rows;
-    float *k, *v, *q, *dy, *prefix_k, *prefix_v, *cos, *sin;
+    struct kv_loss_reader reader[READERS];
+    float *k, *v, *q[READERS], *dy[READERS], *prefix_k, *prefix_v, *cos, *sin;
     bool exact[T];
     uint32_t at[QUERIES];
     float *table[TFT_KV_SIDES];
@@ -44,14 +47,27 @@ static float *fit(const float *x, size_t stride, uint32_t dim)
     return table;
 }
 
+/* The last layer without a window. */
+static const struct tft_layer *full_layer(const struct tft_model *m)
+{
+    uint32_t l = m->n_layer - 1;
+    while (m->layer[l].window)
+        l--;
+    return &m->layer[l];
+}
+
 static void make(struct problem *p, const struct tft_model *m)
 {
-    size_t dim = m->head_dim, width = m->n_head_kv * dim, head = m->n_head_kv - 1;
-    *p = (struct problem){.m = m, .layer = &m->layer[m->n_layer - 1]};
+    const struct tft_layer *layer = full_layer(m);
+    size_t dim = layer->kv.dim, width = layer->kv.n * dim, head = layer->kv.n - 1;
+    *p = (struct problem){.m = m, .layer = layer, .kv = layer->kv};
     p->k = normals(T * width);
     p->v = normals(T * width);
-    p->q = normals(QUERIES * m->n_head * dim);
-    p->dy = normals(QUERIES * m->n_head * dim);
+    for (int i = 0; i < READERS; i++) {
+        p->q[i] = normals(QUERIES * m->n_head * dim);
+        p->dy[i] = normals(QUERIES * m->n_head * dim);
+        p->reader[i] = (struct kv_loss_reader){p->q[i], p->dy[i]};
+    }
     p->prefix_k = normals(m->n_prefix * width);
     p->prefix_v = normals(m->n_prefix * width);
     p->cos = malloc((T * m->n_rot + 1) * sizeof *p->cos);
@@ -63,8 +79,8 @@ static void make(struct problem *p, const struct tft_model *m)
     }
     for (uint32_t i = 0; i < QUERIES; i++)
         p->at[i] = T - QUERIES + i;
-    p->table[TFT_KV_K] = fit(p->k + head * dim, width, m->head_dim);
-    p->table[TFT_KV_V] = fit(p->v + head * dim, width, m->head_dim);
+    p->table[TFT_KV_K] = fit(p->k + head * dim, width, p->kv.dim);
+    p->table[TFT_KV_V] = fit(p->v + head * dim, width, p->kv.dim);
     p->rows = (struct kv_loss_rows){.layer = p->layer,
                                     .head = head,
                                     .cos = p->cos,
@@ -74,8 +90,8 @@ static void make(struct problem *p, const struct tft_model *m)
                                     .prefix_k = p->prefix_k,
                                     .prefix_v = p->prefix_v,
                                     .exact = p->exact,
-                                    .q = p->q,
-                                    .dy = p->dy,
+                                    .reader = p->reader,
+                                    .n_reader = READERS,
                                     .at = p->at,
                                     .n_query = QUERIES,
                                     .far = FAR,
@@ -86,8 +102,10 @@ static void drop(struct problem *p)
 {
     free(p->k);
     free(p->v);
-    free(p->q);
-    free(p->dy);
+    for (int i = 0; i < READERS; i++) {
+        free(p->q[i]);
+        free(p->dy[i]);
+    }
     free(p->prefix_k);
     free(p->prefix_v);
     free(p->cos);
@@ -123,17 +141,18 @@ static void turn(const struct problem *p, double *x, uint32_t position)
     }
 }
 
-/* The sum over query heads of dy . attention, if `by` of each error of channel d is added. */
+/* The sum over layers and query heads of dy . attention, if `by` of each error of channel d is
+   added. */
 static double output(const struct problem *p, uint32_t query, int side, uint32_t d, int bits,
                      double by)
 {
     const struct tft_model *m = p->m;
-    uint32_t dim = m->head_dim, token = p->at[query], group = m->n_head / m->n_head_kv;
-    size_t width = m->n_head_kv * (size_t)dim, at = p->rows.head * dim;
+    uint32_t dim = p->kv.dim, token = p->at[query], group = m->n_head / p->kv.n;
+    size_t width = p->kv.n * (size_t)dim, at = p->rows.head * dim;
     double sum = 0;
-    for (uint32_t h = 0; h < group; h++) {
-        const float *q = p->q + query * m->n_head * dim + (p->rows.head * group + h) * dim,
-                    *dy = p->dy + (q - p->q);
+    for (uint32_t h = 0; h < READERS * group; h++) {
+        size_t row = query * m->n_head * dim + (p->rows.head * group + h % group) * dim;
+        const float *q = p->q[h / group] + row, *dy = p->dy[h / group] + row;
         double all = 0, mixed = 0;
         for (uint32_t j = 0; j < m->n_prefix + token + 1; j++) {
             uint32_t t = j - m->n_prefix;
@@ -163,7 +182,7 @@ static double output(const struct problem *p, uint32_t query, int side, uint32_t
 
 static void check(const struct problem *p, int side, const double *loss)
 {
-    uint32_t dim = p->m->head_dim;
+    uint32_t dim = p->kv.dim;
     for (int bits = 0; bits < KV_LOSS_CHOICES; bits++)
         for (uint32_t d = 0; d < dim; d += 3) {
             double want = 0, by = 1e-4, is = loss[(size_t)bits * dim + d];
@@ -180,13 +199,14 @@ static void check(const struct problem *p, int side, const double *loss)
 static void equations(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_TOYS; i++) {
-        struct quantize_opts o = usual(&toys[i]);
-        struct tft_model *m = opened(quantized(&toys[i], &o));
+    for (int i = 0; i < N_TOYS + 2; i++) {
+        const struct toy *t = i < N_TOYS ? &toys[i] : &layer_toys[i - N_TOYS];
+        struct quantize_opts o = usual(t);
+        struct tft_model *m = opened(i < N_TOYS ? quantized(t, &o) : written(t));
         struct problem p;
         double loss[TFT_KV_SIDES][KV_LOSS_CHOICES * MOST] = {{0}};
-        assert_in_range(m->head_dim, 1, MOST);
         make(&p, m);
+        assert_in_range(p.kv.dim, 1, MOST);
         struct kv_loss *z = kv_loss_open(m, T);
         kv_loss_add(z, &p.rows, (double *[]){loss[0], loss[1]});
         for (int side = 0; side < TFT_KV_SIDES; side++)

@@ -230,6 +230,97 @@ static void far_rows(void **state)
     tft_model_close(m);
 }
 
+/* What the attention of each layer of a toy of gemma4 saw, [layer]. */
+enum { LAYERS = 6, MOST = N * 4 * 20, FAR_OFF = 3 };
+static struct {
+    double q[MOST], dy[MOST], k[MOST], v[MOST], far_k[MOST], far_v[MOST];
+} seen_rows[LAYERS];
+
+static void keep_rows(void *user, uint32_t l, const struct block_rows *x)
+{
+    const struct tft_model *m = user;
+    size_t dim = m->layer[l].kv.dim, queries = N * m->n_head * dim * sizeof(double),
+           keys = N * m->layer[l].kv.n * dim * sizeof(double);
+    memcpy(seen_rows[l].q, x->q, queries);
+    memcpy(seen_rows[l].dy, x->dy, queries);
+    memcpy(seen_rows[l].k, x->k, keys);
+    memcpy(seen_rows[l].v, x->v, keys);
+    memcpy(seen_rows[l].far_k, x->far_k, keys);
+    memcpy(seen_rows[l].far_v, x->far_v, keys);
+}
+
+static void add_to(double *sum, const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+static void near(const double *is, const double *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(is[i] - want[i]) <= 1e-9 * fabs(want[i]) + 1e-15))
+            fail_msg("%g, not %g", is[i], want[i]);
+}
+
+/* The block that has shared keys and values gets the far gradients of all that read them. */
+static void far_rows_of_shared_keys(void **state)
+{
+    static double d[3][MOST], far[2][MOST], sum[2][MOST];
+    (void)state;
+    struct tft_model *m = quantized(&layer_toys[0]);
+    struct block_watch watch = {.far = FAR_OFF, .take = keep_rows, .user = m};
+    uint64_t seed = 1;
+    uint32_t sharers = 0;
+    struct problem p = {.n = sequence_params(m), .s = sequence_open(m, N, 0, 1)};
+    p.params = malloc(p.n * sizeof *p.params);
+    p.gradient = calloc(2 * p.n, sizeof *p.gradient);
+    for (size_t i = 0; i < p.n; i++)
+        p.params[i] = (double)random_normal() / 2;
+    toy_tokens(3, layer_toys[0].n_vocab, p.token, N);
+    assert_int_equal(m->n_layer, LAYERS);
+    sequence_watch(p.s, &watch, &seed);
+    assert_true(rounding_begin(ROUND));
+    sequence_run(p.s, p.token, NULL, p.params, p.gradient);
+    struct attention *a = attention_open(m, m->n_prefix, N, 1);
+    for (uint32_t owner = 0; owner < LAYERS; owner++) {
+        const struct tft_layer *b = &m->layer[owner];
+        size_t n = N * b->kv.n * (size_t)b->kv.dim,
+               prefix = m->n_prefix * tft_model_kv_before(m, b->kv_layer);
+        memset(sum, 0, sizeof sum);
+        for (uint32_t l = owner; tft_layer_has_kv(b) && l < LAYERS; l++) {
+            if (m->layer[l].kv_layer != b->kv_layer)
+                continue;
+            const struct attention_rows x = {.heads = b->kv,
+                                             .q = seen_rows[l].q,
+                                             .k = seen_rows[owner].k,
+                                             .v = seen_rows[owner].v,
+                                             .prefix_k = p.params + prefix,
+                                             .prefix_v = p.params + p.n / 2 + prefix,
+                                             .window = m->layer[l].window};
+            const struct attention_gradients g = {.q = d[0],
+                                                  .k = d[1],
+                                                  .v = d[2],
+                                                  .prefix_k = p.gradient + p.n,
+                                                  .prefix_v = p.gradient + p.n + p.n / 2,
+                                                  .far_k = far[0],
+                                                  .far_v = far[1],
+                                                  .far = FAR_OFF};
+            attention_back(a, &g, seen_rows[l].dy, &x, N);
+            add_to(sum[0], far[0], n);
+            add_to(sum[1], far[1], n);
+            sharers += l != owner;
+        }
+        near(seen_rows[owner].far_k, sum[0], n);
+        near(seen_rows[owner].far_v, sum[1], n);
+    }
+    assert_int_equal(sharers, 3);
+    attention_close(a);
+    sequence_close(p.s);
+    tft_model_close(m);
+    free(p.params);
+    free(p.gradient);
+}
+
 static void count_rows(void *user, uint32_t l, const struct block_rows *x)
 {
     *(unsigned *)user |= 1u << l;
@@ -282,6 +373,7 @@ int main(void)
         cmocka_unit_test(pieces),
         cmocka_unit_test(layers_that_differ),
         cmocka_unit_test(far_rows),
+        cmocka_unit_test(far_rows_of_shared_keys),
         cmocka_unit_test(drawn_tokens),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

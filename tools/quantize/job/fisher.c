@@ -1,20 +1,33 @@
 #include "tools/quantize/job/fisher.h"
 
+#include "kv/fisher.h"
 #include "run/session.h"
 #include "tools/quantize/job/kv.h"
 #include "tools/quantize/tune/tune.h"
+
+static bool all_windows(const struct tft_model *m)
+{
+    uint32_t l = 0;
+    while (l < m->n_kv_layer && tft_model_kv_window(m, l))
+        l++;
+    return l == m->n_kv_layer;
+}
 
 enum tft_status job_fisher_look(struct job *j)
 {
     const struct tft_model *m = j->m;
     if (!kv_fisher_wanted(j->o->kv))
         return TFT_OK;
-    if (m->kv_heads || m->n_shared || m->head_dim % TFT_QUAD || m->head_dim > TFT_CODED_SPAN)
+    const struct tft_kv_shape shape = tft_model_kv_shape(m);
+    if (!tft_fisher_fits(&shape))
         return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
-                        "%s: the KV cache fisher is calibrated for the same heads in all layers, "
-                        "each with its own keys and values, of whole multiples of %d up to %d "
-                        "channels",
-                        m->source.name, TFT_QUAD, TFT_CODED_SPAN);
+                        "%s: the KV cache fisher takes the same heads in all layers without a "
+                        "window, of multiples of %d channels up to %d",
+                        m->source.name, TFT_QUAD, TFT_CODED_DIM);
+    if (all_windows(m))
+        return tft_fail(j->err, TFT_ERR_UNSUPPORTED,
+                        "%s: all layers have windows, so the KV cache fisher has no codes here",
+                        m->source.name);
     return tune_check(m, j->err);
 }
 

@@ -272,6 +272,10 @@ static void share_gradients(struct tape *t, const struct tft_layer *b)
         return;
     move(own ? t->dk : shared->dk, own ? shared->dk : t->dk, n);
     move(own ? t->dv : shared->dv, own ? shared->dv : t->dv, n);
+    if (!t->watch)
+        return;
+    move(own ? t->far_k : shared->far_k, own ? shared->far_k : t->far_k, n);
+    move(own ? t->far_v : shared->far_v, own ? shared->far_v : t->far_v, n);
 }
 
 /* Likewise for the attention half; dy: the gradient of its sum with the input. */
@@ -296,7 +300,7 @@ static void attention_half_back(struct tape *t, const struct tft_layer *b,
     share_gradients(t, b);
     if (watch)
         watch->take(watch->user, (uint32_t)(b - t->m->layer),
-                    &(struct block_rows){t->q, t->da, t->k, t->v, t->far_k, t->far_v});
+                    &(struct block_rows){t->q, t->da, t->seen_k, t->seen_v, t->far_k, t->far_v});
     each_row(t, t->n, heads_back_row, b);
     matmul_back(t->matmul, t->dh, t->dq0, t->n, &b->q, false);
     if (tft_layer_has_kv(b))

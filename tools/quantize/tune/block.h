@@ -21,8 +21,9 @@ struct prefix_rows {
 struct block_rows {
     const real *q, *dy;         /* [n, H, E] queries, and the gradient of what they get */
     const real *k, *v;          /* [n, G, E] */
-    const real *far_k, *far_v;  /* [n, G, E] gradients from queries at least `far` tokens later:
-                                   attention_gradients.far_k and .far_v */
+    const real *far_k, *far_v;  /* [n, G, E] gradients from queries at least `far` tokens later
+                                   (attention_gradients.far_k and .far_v), of all blocks that share
+                                   the keys and values: the block that has them comes last */
 };
 struct block_watch {
     size_t far;

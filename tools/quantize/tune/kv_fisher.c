@@ -128,7 +128,7 @@ static void fit_channel(float *table, const struct kv_fisher_rows *x, uint32_t d
 
 void kv_fisher_table(float *table, const struct kv_fisher_rows *x)
 {
-    double mean[TFT_CODED_SPAN], var[TFT_CODED_SPAN], w[TFT_CODED_SPAN], b[TFT_CODED_SPAN],
+    double mean[TFT_CODED_DIM], var[TFT_CODED_DIM], w[TFT_CODED_DIM], b[TFT_CODED_DIM],
         gain[KV_FISHER_SAMPLES];
     moments(x, mean, var);
     costs(x, var, w);
@@ -146,14 +146,16 @@ void kv_fisher_table(float *table, const struct kv_fisher_rows *x)
 struct meter {
     const struct tft_model *m;
     const struct kv_fisher_opts *o;
-    uint32_t n_windows;           /* read */
+    struct tft_kv_heads kv;       /* G and E of layers without a window: full layers */
+    uint32_t *full, n_full;       /* [n_layer] a full layer's number among these */
+    uint32_t n_windows;           /* of text, read */
     size_t width, q_width;        /* G E, H E */
     uint32_t window;              /* the number of the current one */
     const int32_t *token;         /* its tokens */
-    float *x[TFT_KV_SIDES];       /* [n_kv_layer, n_windows, window, G E], keys before RoPE */
-    bool *exact;                  /* [n_kv_layer, n_windows, window] tokens that are left out */
-    double *square[TFT_KV_SIDES]; /* [n_kv_layer, G E] sums of squared gradients */
-    float *q, *dy;                /* [n_kv_layer, n_windows, n_query, H E] */
+    float *x[TFT_KV_SIDES];       /* [n_full, n_windows, window, G E], keys before RoPE */
+    bool *exact;                  /* [n_full, n_windows, window] tokens that are left out */
+    double *square[TFT_KV_SIDES]; /* [n_full, G E] sums of squared gradients */
+    float *q, *dy;                /* [n_full, n_windows, n_query, H E] */
     uint32_t *at, n_query;        /* [n_query] the queries of a window */
     int n_threads;
     float *norm, *sorted;         /* [window] squares of a token's value over all heads */
@@ -184,6 +186,9 @@ static float least_norm(struct meter *z, const float *v)
     return 0.45f * 0.45f * z->sorted[n / 2];
 }
 
+/* Whether the layer's own keys and values become codes. */
+static bool has_codes(const struct tft_layer *b) { return !b->window && tft_layer_has_kv(b); }
+
 static void add_squares(double *to, const float *g, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -202,7 +207,7 @@ static const float *turned_back(struct meter *z, const struct tft_layer *b, cons
 {
     const struct tft_model *m = z->m;
     size_t at = (size_t)t * m->n_rot;
-    const struct row_angles angles = {z->cos + at, z->sin + at, m->n_rot, m->head_dim,
+    const struct row_angles angles = {z->cos + at, z->sin + at, m->n_rot, z->kv.dim,
                                       m->rope_halves};
     memcpy(z->row, k + t * z->width, z->width * sizeof *k);
     if (!b->no_rope)
@@ -225,12 +230,14 @@ static void take(void *user, uint32_t l, const struct block_rows *x)
 {
     struct meter *z = user;
     const struct tft_layer *b = &z->m->layer[l];
-    size_t layer = b->kv_layer, width = z->width, bytes = width * sizeof *x->k,
+    size_t layer = z->full[l], width = z->width, bytes = width * sizeof *x->k,
            first = (layer * z->n_windows + z->window) * z->o->window;
     if (b->window)
         return;
-    float least = least_norm(z, x->v);
     take_queries(z, layer, x);
+    if (!tft_layer_has_kv(b))
+        return;
+    float least = least_norm(z, x->v);
     for (uint32_t t = 0; t < z->o->window; t++) {
         memcpy(z->x[TFT_KV_K] + (first + t) * width, turned_back(z, b, x->k, t), bytes);
         memcpy(z->x[TFT_KV_V] + (first + t) * width, x->v + t * width, bytes);
@@ -251,6 +258,13 @@ static void choose_queries(struct meter *z)
         z->at[i] = z->o->far + (uint32_t)((uint64_t)i * read / z->n_query);
 }
 
+/* Numbers the layers without a window. */
+static void number_layers(struct meter *z)
+{
+    for (uint32_t l = 0; l < z->m->n_layer; l++)
+        z->full[l] = z->m->layer[l].window ? 0 : z->n_full++;
+}
+
 static bool open_meter(struct meter *z)
 {
     const struct tft_model *m = z->m;
@@ -259,13 +273,17 @@ static bool open_meter(struct meter *z)
     size_t tokens = (size_t)z->n_windows * o->window,
            queries = (size_t)z->n_windows * z->n_query;
     z->n_threads = !tft_port_threaded() ? 1 : o->n_threads ? o->n_threads : tft_port_cpus();
+    z->full = malloc(m->n_layer * sizeof *z->full);
+    if (!z->full)
+        return false;
+    number_layers(z);
     for (int i = 0; i < TFT_KV_SIDES; i++) {
-        z->x[i] = array_alloc(sizeof *z->x[i], m->n_kv_layer, tokens, z->width);
-        z->square[i] = calloc((size_t)m->n_kv_layer * z->width, sizeof *z->square[i]);
+        z->x[i] = array_alloc(sizeof *z->x[i], z->n_full, tokens, z->width);
+        z->square[i] = calloc((size_t)z->n_full * z->width, sizeof *z->square[i]);
     }
-    z->exact = calloc(m->n_kv_layer * tokens, sizeof *z->exact);
-    z->q = array_alloc(sizeof *z->q, m->n_kv_layer, queries, z->q_width);
-    z->dy = array_alloc(sizeof *z->dy, m->n_kv_layer, queries, z->q_width);
+    z->exact = calloc(z->n_full * tokens, sizeof *z->exact);
+    z->q = array_alloc(sizeof *z->q, z->n_full, queries, z->q_width);
+    z->dy = array_alloc(sizeof *z->dy, z->n_full, queries, z->q_width);
     z->at = malloc(z->n_query * sizeof *z->at);
     z->norm = malloc(2 * (size_t)o->window * sizeof *z->norm);
     z->sorted = z->norm ? z->norm + o->window : NULL;
@@ -290,6 +308,7 @@ static bool open_meter(struct meter *z)
 
 static void close_meter(struct meter *z)
 {
+    free(z->full);
     for (int i = 0; i < TFT_KV_SIDES; i++) {
         free(z->x[i]);
         free(z->square[i]);
@@ -331,12 +350,17 @@ bool kv_fisher_wanted(const char *kv)
     return kv && tft_kv_parse(&policy, kv, NULL) == TFT_OK && tft_kv_is_fisher(&policy);
 }
 
-/* u: [G, E] of a layer. row: [H E] */
-static void output_columns(const struct tft_model *m, const struct tft_layer *b, float *row,
-                           double *u)
+/* Whether layer a reads the keys and values of layer b. */
+static bool reads(const struct tft_layer *a, const struct tft_layer *b)
 {
-    size_t dim = m->head_dim, group = m->n_head / m->n_head_kv;
-    memset(u, 0, m->n_head_kv * dim * sizeof *u);
+    return !a->window && a->kv_layer == b->kv_layer;
+}
+
+/* Adds the columns of one layer's output matrix to u: [G, E]. row: [H E] */
+static void output_columns(const struct meter *z, const struct tft_layer *b, float *row, double *u)
+{
+    const struct tft_model *m = z->m;
+    size_t dim = z->kv.dim, group = m->n_head / z->kv.n;
     for (uint32_t r = 0; r < b->o.w.rows; r++) {
         tft_mat_row(m, &b->o.w, r, row);
         for (size_t i = 0; i < m->n_head * dim; i++)
@@ -348,7 +372,7 @@ static void output_columns(const struct tft_model *m, const struct tft_layer *b,
    their number. */
 static size_t sample(const struct meter *z, size_t layer, int side, size_t head, float *rows)
 {
-    size_t tokens = (size_t)z->n_windows * z->o->window, dim = z->m->head_dim, n = 0,
+    size_t tokens = (size_t)z->n_windows * z->o->window, dim = z->kv.dim, n = 0,
            step = (tokens + SAMPLES - 1) / SAMPLES;
     for (size_t t = 0; t < tokens; t += step) {
         size_t at = layer * tokens + t;
@@ -359,26 +383,30 @@ static size_t sample(const struct meter *z, size_t layer, int side, size_t head,
     return n;
 }
 
-/* Rows but the losses. row: [H E]; rows: [SAMPLES, E] */
-static void make_layer(const struct meter *z, const struct tft_layer *b, float *row, float *rows,
-                       double *u, struct kv_fisher *r)
+/* Of layer l, rows but the losses. row: [H E]; rows: [SAMPLES, E] */
+static void make_layer(const struct meter *z, uint32_t l, float *row, float *rows, double *u,
+                       struct kv_fisher *r)
 {
     const struct tft_model *m = z->m;
-    size_t l = b->kv_layer, dim = m->head_dim;
-    output_columns(m, b, row, u);
-    for (size_t h = 0; h < m->n_head_kv; h++)
+    const struct tft_layer *b = &m->layer[l];
+    size_t layer = z->full[l], dim = z->kv.dim;
+    memset(u, 0, z->width * sizeof *u);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        if (reads(&m->layer[i], b))
+            output_columns(z, &m->layer[i], row, u);
+    for (size_t h = 0; h < z->kv.n; h++)
         for (int side = 0; side < TFT_KV_SIDES; side++) {
             struct kv_fisher_rows x = {
                 .x = rows,
-                .n = sample(z, l, side, h, rows),
+                .n = sample(z, layer, side, h, rows),
                 .stride = dim,
-                .dim = m->head_dim,
-                .square = z->square[side] + l * z->width + h * dim,
+                .dim = z->kv.dim,
+                .square = z->square[side] + layer * z->width + h * dim,
                 .output = side == TFT_KV_V ? u + h * dim : NULL,
             };
+            size_t head = (size_t)b->kv_layer * z->kv.n + h;
             if (x.n)
-                kv_fisher_table(r->table[side] + (l * m->n_head_kv + h) * TFT_FISHER_ROWS * dim,
-                                &x);
+                kv_fisher_table(r->table[side] + head * TFT_FISHER_ROWS * dim, &x);
         }
 }
 
@@ -387,61 +415,78 @@ static void make_layer(const struct meter *z, const struct tft_layer *b, float *
 struct losses {
     const struct meter *z;
     struct kv_fisher *r;
-    struct kv_loss **each; /* [n_threads] */
+    struct kv_loss **each;         /* [n_threads] */
+    struct kv_loss_reader *reader; /* [n_threads, n_layer] */
 };
 
-/* Of a head, in all windows. */
-static void measure_head(const struct losses *a, struct kv_loss *loss, const struct tft_layer *b,
-                         size_t head)
+/* The layers that read the keys and values of layer b, in window w. Returns their number. */
+static size_t find_readers(const struct meter *z, const struct tft_layer *b, uint32_t w,
+                           struct kv_loss_reader *reader)
+{
+    const struct tft_model *m = z->m;
+    size_t n = 0;
+    for (uint32_t l = 0; l < m->n_layer; l++) {
+        size_t at = ((size_t)z->full[l] * z->n_windows + w) * z->n_query * z->q_width;
+        if (reads(&m->layer[l], b))
+            reader[n++] = (struct kv_loss_reader){z->q + at, z->dy + at};
+    }
+    return n;
+}
+
+/* Of a head of layer l, in all windows. */
+static void measure_head(const struct losses *a, int tid, uint32_t l, size_t head)
 {
     const struct meter *z = a->z;
     const struct tft_model *m = z->m;
-    size_t l = b->kv_layer, prefix = m->n_prefix * z->width;
-    size_t at = (l * m->n_head_kv + head) * TFT_FISHER_ROWS * m->head_dim;
-    double sums[TFT_KV_SIDES][KV_LOSS_CHOICES * TFT_CODED_SPAN] = {{0}};
+    const struct tft_layer *b = &m->layer[l];
+    struct kv_loss_reader *reader = a->reader + (size_t)tid * m->n_layer;
+    size_t prefix = m->n_prefix * tft_model_kv_before(m, b->kv_layer), dim = z->kv.dim,
+           at = ((size_t)b->kv_layer * z->kv.n + head) * TFT_FISHER_ROWS * dim;
+    double sums[TFT_KV_SIDES][KV_LOSS_CHOICES * TFT_CODED_DIM] = {{0}};
     struct kv_loss_rows x = {
         .layer = b,
         .head = head,
         .cos = z->cos,
         .sin = z->sin,
-        .prefix_k = z->params + l * prefix,
-        .prefix_v = z->params + (m->n_kv_layer + l) * prefix,
+        .prefix_k = z->params + prefix,
+        .prefix_v = z->params + sequence_params(m) / 2 + prefix,
+        .reader = reader,
         .at = z->at,
         .n_query = z->n_query,
         .far = z->o->far,
         .table = {a->r->table[TFT_KV_K] + at, a->r->table[TFT_KV_V] + at},
     };
     for (uint32_t w = 0; w < z->n_windows; w++) {
-        size_t tokens = (l * z->n_windows + w) * z->o->window,
-               queries = (l * z->n_windows + w) * z->n_query * z->q_width;
+        size_t tokens = ((size_t)z->full[l] * z->n_windows + w) * z->o->window;
         x.k = z->x[TFT_KV_K] + tokens * z->width;
         x.v = z->x[TFT_KV_V] + tokens * z->width;
         x.exact = z->exact + tokens;
-        x.q = z->q + queries;
-        x.dy = z->dy + queries;
-        kv_loss_add(loss, &x, (double *[]){sums[TFT_KV_K], sums[TFT_KV_V]});
+        x.n_reader = find_readers(z, b, w, reader);
+        kv_loss_add(a->each[tid], &x, (double *[]){sums[TFT_KV_K], sums[TFT_KV_V]});
     }
     for (int side = 0; side < TFT_KV_SIDES; side++)
-        for (size_t i = 0; i < (size_t)KV_LOSS_CHOICES * m->head_dim; i++)
-            a->r->table[side][at + TFT_FISHER_LOSS * m->head_dim + i] = held(sums[side][i]);
+        for (size_t i = 0; i < KV_LOSS_CHOICES * dim; i++)
+            a->r->table[side][at + TFT_FISHER_LOSS * dim + i] = held(sums[side][i]);
 }
 
 static void measure_heads(void *arg, int tid, int n_threads)
 {
     const struct losses *a = arg;
-    const struct tft_model *m = a->z->m;
-    for (size_t i = (size_t)tid; i < (size_t)m->n_layer * m->n_head_kv; i += (size_t)n_threads) {
-        const struct tft_layer *b = &m->layer[i / m->n_head_kv];
-        if (!b->window)
-            measure_head(a, a->each[tid], b, i % m->n_head_kv);
-    }
+    uint32_t heads = a->z->kv.n;
+    for (size_t i = (size_t)tid; i < (size_t)a->z->m->n_layer * heads; i += (size_t)n_threads)
+        if (has_codes(&a->z->m->layer[i / heads]))
+            measure_head(a, tid, (uint32_t)(i / heads), i % heads);
 }
 
 /* False if memory is short. */
 static bool measure_losses(const struct meter *z, struct kv_fisher *r)
 {
-    struct losses a = {.z = z, .r = r, .each = calloc((size_t)z->n_threads, sizeof *a.each)};
-    bool good = a.each;
+    size_t threads = (size_t)z->n_threads;
+    struct losses a = {.z = z,
+                       .r = r,
+                       .each = calloc(threads, sizeof *a.each),
+                       .reader = array_alloc(sizeof *a.reader, threads, z->m->n_layer, 1)};
+    bool good = a.each && a.reader;
     for (int i = 0; good && i < z->n_threads; i++)
         good = (a.each[i] = kv_loss_open(z->m, z->o->window)) != NULL;
     if (good)
@@ -449,6 +494,7 @@ static bool measure_losses(const struct meter *z, struct kv_fisher *r)
     for (int i = 0; a.each && i < z->n_threads; i++)
         kv_loss_close(a.each[i]);
     free(a.each);
+    free(a.reader);
     return good;
 }
 
@@ -456,16 +502,16 @@ static bool measure_losses(const struct meter *z, struct kv_fisher *r)
 static bool make_tables(const struct meter *z, struct kv_fisher *r)
 {
     const struct tft_model *m = z->m;
-    size_t heads = (size_t)m->n_kv_layer * m->n_head_kv;
-    float *row = malloc((size_t)m->n_head * m->head_dim * sizeof *row);
-    float *rows = array_alloc(sizeof *rows, SAMPLES, m->head_dim, 1);
+    size_t heads = (size_t)m->n_kv_layer * z->kv.n;
+    float *row = malloc(z->q_width * sizeof *row);
+    float *rows = array_alloc(sizeof *rows, SAMPLES, z->kv.dim, 1);
     double *u = malloc(z->width * sizeof *u);
     for (int i = 0; i < TFT_KV_SIDES; i++)
-        r->table[i] = calloc(heads, (size_t)TFT_FISHER_ROWS * m->head_dim * sizeof *r->table[i]);
+        r->table[i] = calloc(heads, (size_t)TFT_FISHER_ROWS * z->kv.dim * sizeof *r->table[i]);
     bool good = row && rows && u && r->table[0] && r->table[1];
     for (uint32_t l = 0; good && l < m->n_layer; l++)
-        if (!m->layer[l].window)
-            make_layer(z, &m->layer[l], row, rows, u, r);
+        if (has_codes(&m->layer[l]))
+            make_layer(z, l, row, rows, u, r);
     free(row);
     free(rows);
     free(u);
@@ -475,14 +521,16 @@ static bool make_tables(const struct meter *z, struct kv_fisher *r)
 enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fisher_opts *o,
                                   struct kv_fisher *r, bool *stopped, struct tft_error *err)
 {
+    const struct tft_kv_heads kv = tft_model_coded_heads(m);
     uint32_t most = TOKENS / o->window;
     struct meter z = {.m = m,
                       .o = o,
+                      .kv = kv,
                       .n_windows = most < 1              ? 1
                                    : most < o->n_windows ? most
                                                          : o->n_windows,
-                      .width = (size_t)m->n_head_kv * m->head_dim,
-                      .q_width = (size_t)m->n_head * m->head_dim};
+                      .width = (size_t)kv.n * kv.dim,
+                      .q_width = (size_t)m->n_head * kv.dim};
     *r = (struct kv_fisher){0};
     *stopped = false;
     if (o->window <= o->far + o->sinks)
@@ -505,16 +553,19 @@ enum tft_status kv_fisher_measure(const struct tft_model *m, const struct kv_fis
                     m->source.name);
 }
 
-/* Keys, values and queries; and, of a window of the usual length, the residual stream after each
-   layer and the rows of a block, tape.c's and sequence_loss.c's. */
+/* Keys, values and queries of layers without a window; and, of a window of the usual length, the
+   residual stream after each layer and the rows of a block, tape.c's and sequence_loss.c's. */
 uint64_t kv_fisher_bytes(const struct tft_model *m)
 {
-    uint64_t tokens = 2ull * TOKENS * m->n_head_kv * m->head_dim,
-             queries = 2ull * QUERIES * m->n_head * m->head_dim,
+    const struct tft_kv_heads kv = tft_model_coded_heads(m);
+    uint64_t tokens = 2ull * TOKENS * kv.n * kv.dim,
+             queries = 2ull * QUERIES * m->n_head * kv.dim, kept = 0,
              stream = m->n_embd * (m->n_layer + 1ull),
              block = 6ull * m->n_embd + 6ull * m->n_head * m->head_dim +
                      8ull * m->n_head_kv * m->head_dim + 6ull * m->n_ff;
-    return sizeof(float) * (m->n_kv_layer * (tokens + queries) + 1024 * (stream + block));
+    for (uint32_t l = 0; l < m->n_layer; l++)
+        kept += m->layer[l].window ? 0 : queries + (has_codes(&m->layer[l]) ? tokens : 0);
+    return sizeof(float) * (kept + 1024 * (stream + block));
 }
 
 void kv_fisher_free(struct kv_fisher *r)

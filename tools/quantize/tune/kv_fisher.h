@@ -63,7 +63,7 @@ enum { KV_FISHER_SAMPLES = 2048 }; /* tokens that make the tables of a layer, at
 struct kv_fisher_rows {
     const float *x;
     size_t n, stride;
-    uint32_t dim;         /* at most TFT_CODED_SPAN */
+    uint32_t dim;         /* at most TFT_CODED_DIM */
     const double *square; /* [dim] F */
     const double *output; /* [dim] u; NULL: keys */
 };

@@ -13,6 +13,7 @@ enum { TILE = 32, KEY_ERRORS = 2 * KV_LOSS_CHOICES, VALUE_ERRORS = KV_LOSS_CHOIC
 /* N: the prefix's tokens and the sequence's. */
 struct kv_loss {
     const struct tft_model *m;
+    struct tft_kv_heads kv; /* G and E */
     size_t n;
     real *k, *v;     /* [N, E] of the head, after RoPE */
     real *key;       /* [n, choices, 2, E] errors of the first channels of pairs, and of the second
@@ -25,13 +26,13 @@ struct kv_loss {
     real *mixed_v;   /* [TILE, choices, E] */
     real *r[TFT_KV_SIDES]; /* [TILE, choices, E] */
     real *memory;
-    uint16_t partner[TFT_CODED_SPAN]; /* of a channel, which RoPE turns with it */
+    uint16_t partner[TFT_CODED_DIM]; /* of a channel, which RoPE turns with it */
 };
 
 static void pair_up(struct kv_loss *z)
 {
     const struct tft_model *m = z->m;
-    for (uint32_t i = 0; i < m->head_dim / 2; i++) {
+    for (uint32_t i = 0; i < z->kv.dim / 2; i++) {
         bool apart = m->rope_halves && i < m->n_rot / 2;
         uint32_t a = apart ? i : 2 * i, b = apart ? i + m->n_rot / 2 : 2 * i + 1;
         z->partner[a] = (uint16_t)b;
@@ -41,7 +42,8 @@ static void pair_up(struct kv_loss *z)
 
 struct kv_loss *kv_loss_open(const struct tft_model *m, size_t n)
 {
-    size_t all = m->n_prefix + n, dim = m->head_dim, bytes,
+    const struct tft_kv_heads kv = tft_model_coded_heads(m);
+    size_t all = m->n_prefix + n, dim = kv.dim, bytes,
            of_token = (KEY_ERRORS + VALUE_ERRORS) * dim,
            each = 2 * all * dim + n * of_token + TILE * (2 * dim + 2 * all + of_token) + all +
                   2 * TILE * VALUE_ERRORS * dim;
@@ -51,6 +53,7 @@ struct kv_loss *kv_loss_open(const struct tft_model *m, size_t n)
         return NULL;
     }
     z->m = m;
+    z->kv = kv;
     z->n = n;
     z->k = z->memory;
     z->v = z->k + all * dim;
@@ -109,7 +112,7 @@ static void code_errors(real *error, const real *x, const float *table, uint32_t
 static void turn_errors(const struct kv_loss *z, real *to, const real *error,
                         const struct row_angles *a, bool no_rope)
 {
-    size_t dim = z->m->head_dim;
+    size_t dim = z->kv.dim;
     memset(to, 0, KEY_ERRORS * dim * sizeof *to);
     for (size_t i = 0; i < KV_LOSS_CHOICES; i++)
         for (size_t d = 0; d < dim; d++)
@@ -122,9 +125,9 @@ static void turn_errors(const struct kv_loss *z, real *to, const real *error,
 static void take_head(struct kv_loss *z, const struct kv_loss_rows *x)
 {
     const struct tft_model *m = z->m;
-    size_t dim = m->head_dim, width = m->n_head_kv * dim, at = x->head * dim,
+    size_t dim = z->kv.dim, width = z->kv.n * dim, at = x->head * dim,
            bytes = dim * sizeof *z->k;
-    real error[KV_LOSS_CHOICES * TFT_CODED_SPAN];
+    real error[KV_LOSS_CHOICES * TFT_CODED_DIM];
     for (size_t t = 0; t < m->n_prefix; t++) {
         memcpy(z->k + t * dim, x->prefix_k + t * width + at, bytes);
         memcpy(z->v + t * dim, x->prefix_v + t * width + at, bytes);
@@ -140,18 +143,19 @@ static void take_head(struct kv_loss *z, const struct kv_loss_rows *x)
         memcpy(z->v + (m->n_prefix + t) * dim, v, bytes);
         memset(error, 0, sizeof error);
         if (!x->exact[t])
-            code_errors(error, k, x->table[TFT_KV_K], m->head_dim);
+            code_errors(error, k, x->table[TFT_KV_K], z->kv.dim);
         turn_errors(z, z->key + t * KEY_ERRORS * dim, error, &a, x->layer->no_rope);
         if (!x->exact[t])
-            code_errors(error, v, x->table[TFT_KV_V], m->head_dim);
+            code_errors(error, v, x->table[TFT_KV_V], z->kv.dim);
         memcpy(z->value + t * VALUE_ERRORS * dim, error, VALUE_ERRORS * bytes);
     }
 }
 
 /* -------------------------------------------------------------------------------------- queries */
 
-/* From query `from` on, of one query head. */
+/* From query `from` on, of one query head of a layer. */
 struct tile {
+    const struct kv_loss_reader *layer;
     size_t from, rows, head, keys; /* keys: that the last query sees */
     size_t coded;                  /* tokens whose codes it reads */
 };
@@ -160,11 +164,11 @@ struct tile {
 static void weigh(struct kv_loss *z, const struct kv_loss_rows *x, const struct tile *t)
 {
     const struct tft_model *m = z->m;
-    size_t dim = m->head_dim, width = m->n_head * dim, far = x->far;
+    size_t dim = z->kv.dim, width = m->n_head * dim, far = x->far;
     for (size_t i = 0; i < t->rows; i++) {
         size_t at = (t->from + i) * width + t->head * dim;
-        memcpy(z->q + i * dim, x->q + at, dim * sizeof *z->q);
-        memcpy(z->dy + i * dim, x->dy + at, dim * sizeof *z->dy);
+        memcpy(z->q + i * dim, t->layer->q + at, dim * sizeof *z->q);
+        memcpy(z->dy + i * dim, t->layer->dy + at, dim * sizeof *z->dy);
     }
     matmul_plain(m, z->p, t->keys, z->q, z->k, t->rows, t->keys, dim);
     matmul_plain(m, z->w, t->keys, z->dy, z->v, t->rows, t->keys, dim);
@@ -196,7 +200,7 @@ static void weigh(struct kv_loss *z, const struct kv_loss_rows *x, const struct 
 static void add_changes(struct kv_loss *z, const struct tile *t)
 {
     const struct tft_model *m = z->m;
-    size_t dim = m->head_dim, keys = KEY_ERRORS * dim, values = VALUE_ERRORS * dim,
+    size_t dim = z->kv.dim, keys = KEY_ERRORS * dim, values = VALUE_ERRORS * dim,
            skip = m->n_prefix;
     memset(z->mixed_k, 0, t->rows * keys * sizeof *z->mixed_k);
     memset(z->mixed_v, 0, t->rows * values * sizeof *z->mixed_v);
@@ -221,7 +225,7 @@ static void add_changes(struct kv_loss *z, const struct tile *t)
 void kv_loss_add(struct kv_loss *z, const struct kv_loss_rows *x, double *loss[TFT_KV_SIDES])
 {
     const struct tft_model *m = z->m;
-    size_t group = m->n_head / m->n_head_kv, numbers = VALUE_ERRORS * (size_t)m->head_dim;
+    size_t group = m->n_head / z->kv.n, numbers = VALUE_ERRORS * (size_t)z->kv.dim;
     take_head(z, x);
     for (struct tile t = {0}; t.from < x->n_query; t.from += t.rows) {
         t.rows = x->n_query - t.from < TILE ? x->n_query - t.from : TILE;
@@ -230,7 +234,9 @@ void kv_loss_add(struct kv_loss *z, const struct kv_loss_rows *x, double *loss[T
         t.coded = last >= x->far ? last - x->far + 1 : 0;
         for (int side = 0; side < TFT_KV_SIDES; side++)
             memset(z->r[side], 0, t.rows * numbers * sizeof *z->r[side]);
-        for (t.head = x->head * group; t.head < (x->head + 1) * group; t.head++) {
+        for (size_t i = 0; i < x->n_reader * group; i++) {
+            t.layer = &x->reader[i / group];
+            t.head = x->head * group + i % group;
             weigh(z, x, &t);
             add_changes(z, &t);
         }

@@ -10,7 +10,8 @@
  *      values   r = sum over j of  p_j e_j . dy
  *
  * and a channel with b bits costs half the sum over the queries of r^2, where r has the errors of
- * this channel in all tokens that the query reads as codes, and in all query heads of the KV head.
+ * this channel in all tokens that the query reads as codes, and in all query heads of the KV head,
+ * of all layers that share its keys and values.
  *
  * So errors of tokens that are read together add up before they are squared. The mean square of
  * each token's own gradient, the diagonal of the Fisher information, leaves that out, and is
@@ -28,10 +29,16 @@ enum { KV_LOSS_CHOICES = TFT_FISHER_BITS + 1 }; /* 0 bits, 1 bit, and so on */
 
 struct kv_loss;
 
-/* The buffers of one thread, for sequences of n tokens after a prefix. NULL if memory is short.
-   close accepts NULL. */
+/* The buffers of one thread, for sequences of n tokens after a prefix, in layers without a window:
+   G heads of E channels, as in tft_model_coded_heads. NULL if memory is short. close accepts
+   NULL. */
 struct kv_loss *kv_loss_open(const struct tft_model *m, size_t n);
 void kv_loss_close(struct kv_loss *z);
+
+/* The queries of a layer. */
+struct kv_loss_reader {
+    const real *q, *dy; /* [n_query, H, E] queries after RoPE */
+};
 
 /* A KV head of a layer in one sequence. */
 struct kv_loss_rows {
@@ -41,10 +48,11 @@ struct kv_loss_rows {
     const real *k, *v;               /* [n, G, E] keys before RoPE */
     const real *prefix_k, *prefix_v; /* [n_prefix, G, E] keys after RoPE */
     const bool *exact;               /* [n] tokens that have no errors */
-    const real *q, *dy;              /* [n_query, H, E] queries after RoPE */
-    const uint32_t *at;              /* [n_query] their tokens, ascending */
+    const struct kv_loss_reader *reader; /* [n_reader] layers that read these keys and values */
+    size_t n_reader;
+    const uint32_t *at; /* [n_query] the tokens of queries, ascending */
     size_t n_query;
-    size_t far;                        /* a query reads the codes of tokens at least so far back */
+    size_t far;                       /* a query reads the codes of tokens at least so far back */
     const float *table[TFT_KV_SIDES]; /* [rows, E] of the head */
 };
 

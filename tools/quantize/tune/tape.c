@@ -148,14 +148,14 @@ static void layout_shared(struct tape *t, struct tft_arena *a)
         if (is_shared(m, i))
             s = (struct shared_rows){
                 tft_arena_take(a, t->n, bytes), tft_arena_take(a, t->n, bytes),
+                tft_arena_take(a, t->n, bytes), tft_arena_take(a, t->n, bytes),
                 tft_arena_take(a, t->n, bytes), tft_arena_take(a, t->n, bytes)};
         if (!t->shared)
             continue;
         t->shared[i] = s;
-        if (s.dk) {
-            memset(s.dk, 0, t->n * bytes);
-            memset(s.dv, 0, t->n * bytes);
-        }
+        real *const gradients[] = {s.dk, s.dv, s.far_k, s.far_v};
+        for (size_t k = 0; s.dk && k < sizeof gradients / sizeof *gradients; k++)
+            memset(gradients[k], 0, t->n * bytes);
     }
     if (!m->n_shared)
         t->shared = NULL;

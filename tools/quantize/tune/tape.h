@@ -18,6 +18,7 @@ struct block_watch;
    before the first of them. */
 struct shared_rows {
     real *k, *v, *dk, *dv; /* [n, G E] */
+    real *far_k, *far_v;   /* [n, G E] the parts of the gradients that a block_watch asks for */
 };
 
 /* Letters G, E and F are of the widest block; rows of a narrower block are closer together. */
