@@ -274,7 +274,7 @@ static void whole_model(void **state)
     }
 }
 
-/* Layer 4 of the first toy of gemma4 reads the keys and values of layer 1, whose gradients are those
+/* Layer 4 of the first toy of gemma4 reads the keys and values of layer 1, which get the gradients
    of both. */
 enum { OWNER = 1, SHARER = 4, FAR = 40, WIDTH = 4 * 20, LATE = WINDOW - FAR };
 

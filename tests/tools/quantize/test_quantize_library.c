@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "fed.h"
+#include "layer_toys.h"
 #include "same_tensors.h"
 #include "tools/quantize/tuffet_quantize.h"
 
@@ -315,6 +316,17 @@ static double nats_from_f16(const struct tft_model *m, const char *kv)
     return sum;
 }
 
+/* More bits lose less in a file that is calibrated for fisher. */
+static void loses_less_with_bits(const struct tft_model *m)
+{
+    double half = nats_from_f16(m, "fisher:window=16,bits=0.5"),
+           two = nats_from_f16(m, "fisher:window=16,bits=2"),
+           four = nats_from_f16(m, "fisher:window=16,bits=4");
+    if (!(half > two && two > four && four > 0))
+        fail_msg("%s: %g nats with half a bit, %g with 2, %g with 4", m->source.name, half, two,
+                 four);
+}
+
 /* A plain file's tables are no tensors, and no other byte of weights changes, whether blocks are
    made or kept. More bits lose less. */
 static void calibrates_plain_files(void **state)
@@ -340,16 +352,33 @@ static void calibrates_plain_files(void **state)
                 snprintf(key, sizeof key, "%.*s", TFT_STR_ARG(bare->source.value[k].key));
                 assert_non_null(tft_source_value(&kept->source, key));
             }
-        double half = nats_from_f16(kept, "fisher:window=16,bits=0.5"),
-               two = nats_from_f16(kept, "fisher:window=16,bits=2"),
-               four = nats_from_f16(kept, "fisher:window=16,bits=4");
-        if (!(half > two && two > four && four > 0))
-            fail_msg("%s: %g nats with half a bit, %g with 2, %g with 4", types[i], half, two,
-                     four);
+        loses_less_with_bits(kept);
         tft_model_close(bare);
         tft_model_close(made);
         tft_model_close(kept);
     }
+}
+
+/* gemma4: layers with windows have other heads, and two layers without share their keys. */
+static void calibrates_layers_that_differ(void **state)
+{
+    static const bool all[] = {true, true, true, true, true, true};
+    (void)state;
+    struct tft_error err;
+    struct seen seen;
+    struct toy t = layer_toys[0];
+    t.n_vocab = TOY_VOCAB;
+    t.vocab = talker.vocab;
+    struct tft_model *m = opened(plain(written(&t), "kept.gguf", "keep", "fisher:window=16"));
+    assert_true(m->n_shared && m->kv_heads);
+    loses_less_with_bits(m);
+    tft_model_close(m);
+    struct tft_quantize_opts o = small(&seen);
+    t.windows = all;
+    o.kv = "fisher";
+    assert_int_equal(tft_quantize(written(&t), in_folder("no.gguf"), &o, NULL, &err),
+                     TFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "all layers have windows"));
 }
 
 /* A cache without calibration becomes the default. One that W8A8 files are calibrated for is
@@ -586,6 +615,7 @@ int main(void)
         cmocka_unit_test(writes_no_file_without_memory_for_results),
         cmocka_unit_test(refuses), cmocka_unit_test(finds_bits_and_a_cache),
         cmocka_unit_test(calibrates_a_cache), cmocka_unit_test(calibrates_plain_files),
+        cmocka_unit_test(calibrates_layers_that_differ),
         cmocka_unit_test(plain_files_have_a_default_cache),
         cmocka_unit_test(chooses_bits_within_a_budget),
         cmocka_unit_test(cancels),

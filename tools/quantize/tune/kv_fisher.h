@@ -4,10 +4,10 @@
  *
  * The weight of a channel in the gains is its Fisher information: the model reads windows of text,
  * draws a next token at each position, and -log p of these tokens is backpropagated to the keys and
- * values, from the queries that would read their codes. Keys and their gradients are turned back by
- * RoPE's angles of their positions, as codes have them. With g the gradient of a token's key or
- * value, u the sum of squares of a channel's column in the output matrix, over the query heads, var
- * its variance, and E the channels of a head:
+ * values, from the queries that would read their codes, of all layers that share them. Keys and
+ * their gradients are turned back by RoPE's angles of their positions, as codes have them. With g
+ * the gradient of a token's key or value, u the sum of squares of a channel's column in the output
+ * matrices of these layers, over the query heads, var its variance, and E the channels of a head:
  *
  *      key      w = F + 0.3 mean of F over the head             F = sum of g^2
  *      value    w = u r + 0.05 mean of u r over the head        r = sum of F var / sum of u var
