@@ -4,6 +4,7 @@ import math
 import os
 import struct
 import subprocess
+from xml.etree import ElementTree
 
 from program import Case, TUFFET, main
 from support import hf_folder
@@ -176,7 +177,17 @@ class Gguf(Case):
             self.assertGreater(facts["memory"]["session"], 0)
             self.assertLess(facts["memory"]["kv_per_token"], self.json(
                 "inspect", path, "--kv", "i8")["memory"]["kv_per_token"])
+            bits = facts["memory"]["fisher"]
+            self.assertEqual((bits["bits"], bits["layers"]), ([0, 1, 2, 3, 4, 8], [0, 1]))
+            for shares in bits["keys"] + bits["values"]:
+                self.assertAlmostEqual(sum(shares), 1, places=4)
             self.assertTrue(self.ids(path))
+        self.tuffet("inspect", out, "--svg", self.path("drawn"))
+        svg = ElementTree.fromstring(self.read(self.path("drawn-bits.svg")))
+        texts = [(t.text or "").strip() for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual(texts[0], f"Bits of channels in kept, {kv}")
+        self.assertIn("not calibrated", self.fails("inspect", bare, "--svg", self.path("x")))
+        self.assertFalse(os.path.exists(self.path("x-bits.svg")))
         again, other = self.path("again"), self.path("other")
         self.json("quantize", out, "--gguf", "keep", "-o", again, "-t1")
         self.assertEqual(self.json("inspect", again, "--values")["values"],

@@ -4,6 +4,7 @@
 #include "file/file.h"
 #include "tools/commands/commands.h"
 #include "tools/inspect/activations_report.h"
+#include "tools/inspect/drawing.h"
 #include "tools/inspect/facts.h"
 #include "tools/inspect/tensors.h"
 #include "tools/inspect/values.h"
@@ -30,7 +31,8 @@ static const struct cli_option activation_options[] = {
      "run the model over the text of FILE, and show outliers and attention"},
     {'n', "tokens", CLI_COUNT, &opt.tokens, "N", "use the first N tokens of the text"},
     {0, "svg", CLI_TEXT, &opt.svg, "PREFIX",
-     "draw PREFIX-magnitudes.svg, PREFIX-tokens.svg and PREFIX-attention.svg too"},
+     "draw PREFIX-magnitudes.svg, PREFIX-tokens.svg and PREFIX-attention.svg too; without "
+     "--activations PREFIX-bits.svg, the bits of the KV cache fisher"},
     {0},
 };
 
@@ -66,6 +68,29 @@ static void print(const struct facts *f, const char *path)
         tensors_print(&f->s);
 }
 
+/* Draws the bits of channels in the KV cache. */
+static int draw(const struct facts *f, const char *path)
+{
+    struct drawing d = {0};
+    char title[256];
+    if (!f->runs)
+        return cli_fail("%s", f->why_not.msg);
+    if (!f->fisher.n)
+        return cli_fail("%s: --svg draws the report of --activations FILE, or the bits of the KV "
+                        "cache fisher, for which this file is not calibrated, or which --kv has "
+                        "to name",
+                        path);
+    snprintf(title, sizeof title, "Bits of channels in %.80s, %.80s", drawing_file_name(path),
+             f->kv);
+    int status = drawing_begin(&d, opt.svg, "-bits.svg");
+    if (status == CLI_OK) {
+        fisher_bits_draw(&f->fisher, title, d.file);
+        status = drawing_finish(&d);
+    }
+    drawing_end(&d);
+    return status;
+}
+
 static int inspect_file(const char *path)
 {
     struct facts f = {.verified = opt.verify};
@@ -79,8 +104,10 @@ static int inspect_file(const char *path)
     int status = opt.verify ? verify(&f.s) : CLI_OK;
     if (status == CLI_OK) {
         facts_read(&f, (enum tft_weights)cli_model_options.weights, &so);
-        print(&f, path);
+        status = opt.svg ? draw(&f, path) : CLI_OK;
     }
+    if (status == CLI_OK)
+        print(&f, path);
     facts_close(&f);
     return status;
 }
@@ -93,8 +120,6 @@ static int inspect(const char *path)
     if (opt.activations && (opt.values || opt.tensors || opt.verify))
         return cli_usage("--activations is a separate report: use it without --values, --tensors "
                          "and --verify");
-    if (opt.svg && !opt.activations)
-        return cli_usage("--svg draws the report of --activations FILE: use both");
     return opt.activations ? report_activations(path, &o) : inspect_file(path);
 }
 
@@ -137,7 +162,8 @@ const struct cli_command command_inspect = {
         "      worst: the 8 worst of these at most, [{name, error, min, max}]}\n"
         "  packed: {TYPE: tensors that tuffet pack made of this type}, or null\n"
         "  memory: {weights: bytes beside the file, kv_per_token, context, session,\n"
-        "    windows: layers with a window}\n"
+        "    windows: layers with a window, fisher: {bits, layers, keys, values: by\n"
+        "    layer the shares of channels with these bits}, or null}\n"
         "  tokenizer: {model, tokens, bos, eos}\n"
         "  verified: true, with --verify\n"
         "  chat_template: \"runs\", or why it cannot be run, or null\n"
@@ -150,18 +176,18 @@ const struct cli_command command_inspect = {
         "\n"
         "--activations runs the model over the text in windows of --ctx tokens (default 512, or "
         "the model's context). It shows the magnitudes at the input of each block and linear "
-        "layer: the three largest, the one that a tenth of all numbers reach, and the median, as "
-        "averages over the windows; where the largest of all is; and the share of attention that "
+        "layer: the three largest, the one that a tenth of all reach, and the median, averaged over "
+        "the windows; where the largest is; and the share of attention that "
         "the prefix receives, or else the first token. A model with a prefix also runs without it; "
         "static ranges, which were chosen for the prefix, then become ranges for each token. The "
         "inputs of the linear layers of a W8A8 model are shown as quantized: clipped to their "
         "range, and rotated where the model rotates. A list has the share of numbers at the ends "
-        "of static ranges, bytes 0 and 255, beside the share at calibration: of the inputs with "
-        "the largest shares, and of all above 0.1 % with more than ten times the share at "
-        "calibration. The last table shows the effects of a quantized KV cache: the attention that "
-        "the f16 tokens of a rule receive (the newest tokens; the tokens since the cache was last "
-        "full; a log filter's; the tokens with the most attention so far; the tokens with the most "
-        "attention now), and the error of attention with keys, or values, of 2 bits.\n"
+        "of static ranges, bytes 0 and 255, and at calibration: of the inputs with the largest "
+        "shares, and of all above 0.1 % and ten times the share at calibration. The last table "
+        "shows the effects of a quantized KV cache: the attention that the f16 tokens of a rule "
+        "receive (the newest; all since the cache was last full; a log filter's; the tokens with "
+        "the most attention so far, and now), and the error of attention with keys, or values, of "
+        "2 bits.\n"
         "\n"
         "The object of --activations --json:\n"
         "\n"

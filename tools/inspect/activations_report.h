@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "activations.h"
-#include "port/port.h"
+#include "drawing.h"
 
 struct report_opts {
     const char *text; /* path of the text */
@@ -59,11 +59,6 @@ void report_print_json(const struct report *r);
 
 /* The drawings' files are created before the model runs, so that a wrong path fails early. */
 enum { DRAWINGS = 3 };
-struct drawing {
-    char *path; /* with room for draft.name after it; NULL: not begun */
-    struct tft_temp temp;
-    FILE *file; /* NULL: not begun, or finished */
-};
 
 /* Creates the files. Returns CLI_OK or CLI_FAILED, as report_draw. */
 int report_begin_drawings(struct drawing d[DRAWINGS], const char *prefix);

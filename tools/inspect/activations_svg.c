@@ -1,5 +1,4 @@
 /* The report on activations as three drawings. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +7,12 @@
 #include "plot.h"
 #include "tools/cli/cli.h"
 
-/* Without the folders. */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* [n_runs] the titles of the panels of a drawing. title, only: buffer for the title of a single
    panel. */
 static const char *const *panel_titles(const struct report *r, char title[256], const char *only[1])
 {
     static const char *const both[RUNS] = {"without the prefix", "with the prefix"};
-    snprintf(title, 256, "%s, %u tokens", file_name(r->o->text), r->run[0].n_window * r->window);
+    snprintf(title, 256, "%s, %u tokens", drawing_file_name(r->o->text), r->run[0].n_window * r->window);
     only[0] = title;
     return r->n_runs == RUNS ? both : only;
 }
@@ -43,7 +35,7 @@ static bool draw_magnitudes(const struct report *r, FILE *f)
             for (size_t i = 0; i < SERIES; i++)
                 y[((size_t)run * SERIES + i) * n + l] = all[i];
         }
-    snprintf(title, sizeof title, "Inputs of the blocks of %s", file_name(r->model_path));
+    snprintf(title, sizeof title, "Inputs of the blocks of %s", drawing_file_name(r->model_path));
     plot_lines(f, &(struct plot_lines){.title = title,
                                        .x_title = "block",
                                        .y_title = "magnitude",
@@ -107,7 +99,7 @@ static bool draw_tokens(const struct report *r, FILE *f)
         done = done && fill_bars(r, run, bar[run], n);
     }
     snprintf(title, sizeof title, "The largest number of each token at the input of block %u of %s",
-             r->worst, file_name(r->model_path));
+             r->worst, drawing_file_name(r->model_path));
     if (done)
         plot_bars(f, &(struct plot_bars){title, "magnitude", panel, (size_t)r->n_runs});
     for (int i = 0; i < RUNS * BARS; i++)
@@ -129,7 +121,7 @@ static bool draw_attention(const struct report *r, FILE *f)
     for (int run = 0; run < r->n_runs; run++)
         for (size_t i = 0; i < each; i++) /* cells of layers without attention stay empty */
             share[(size_t)run * each + i] = isnan(r->run[run].sink[i]) ? 0 : r->run[run].sink[i];
-    snprintf(title, sizeof title, "Share of attention in %s", file_name(r->model_path));
+    snprintf(title, sizeof title, "Share of attention in %s", drawing_file_name(r->model_path));
     plot_heat(f, &(struct plot_heat){.title = title,
                                      .x_title = "head",
                                      .y_title = "block",
@@ -151,35 +143,11 @@ static const struct {
 
 /* ---- files */
 
-static int begin_drawing(struct drawing *d, const char *prefix, const char *suffix)
-{
-    size_t n = strlen(prefix) + strlen(suffix) + 1;
-    d->path = malloc(2 * n + TFT_TEMP_ROOM);
-    if (!d->path)
-        return cli_fail("out of memory");
-    snprintf(d->path, n, "%s%s", prefix, suffix);
-    d->temp.name = d->path + n;
-    int os = tft_port_temp(&d->temp, &d->file, d->path);
-    return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
-}
-
-static int finish_drawing(struct drawing *d)
-{
-    bool bad = ferror(d->file);
-    errno = 0;
-    bad |= fclose(d->file) != 0;
-    d->file = NULL;
-    int os = bad ? errno ? errno : EIO : tft_port_keep(&d->temp, d->path);
-    if (os)
-        tft_port_discard(&d->temp);
-    return os ? cli_fail("%s: %s", d->path, strerror(os)) : CLI_OK;
-}
-
 int report_begin_drawings(struct drawing d[DRAWINGS], const char *prefix)
 {
     int status = CLI_OK;
     for (int i = 0; i < DRAWINGS && status == CLI_OK; i++)
-        status = begin_drawing(&d[i], prefix, drawings[i].suffix);
+        status = drawing_begin(&d[i], prefix, drawings[i].suffix);
     return status;
 }
 
@@ -187,17 +155,12 @@ int report_draw(const struct report *r, struct drawing d[DRAWINGS])
 {
     int status = CLI_OK;
     for (int i = 0; i < DRAWINGS && status == CLI_OK; i++)
-        status = drawings[i].draw(r, d[i].file) ? finish_drawing(&d[i]) : cli_fail("out of memory");
+        status = drawings[i].draw(r, d[i].file) ? drawing_finish(&d[i]) : cli_fail("out of memory");
     return status;
 }
 
 void report_end_drawings(struct drawing d[DRAWINGS])
 {
-    for (int i = 0; i < DRAWINGS; i++) {
-        if (d[i].file) {
-            fclose(d[i].file);
-            tft_port_discard(&d[i].temp);
-        }
-        free(d[i].path);
-    }
+    for (int i = 0; i < DRAWINGS; i++)
+        drawing_end(&d[i]);
 }

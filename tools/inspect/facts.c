@@ -257,6 +257,8 @@ static void plan(struct facts *f, enum tft_weights weights, const struct tft_ses
     m.kv_text = f->kv; /* which a plan does not keep */
     if (f->runs)
         plan_session(f, &m, given);
+    if (f->runs && !fisher_bits_read(&f->fisher, &m, f->kv))
+        f->runs = tft_fail(&f->why_not, TFT_ERR_NOMEM, "%s: out of memory", f->s.name) == TFT_OK;
     free_room(&room);
     if (!f->runs)
         return;
@@ -288,6 +290,7 @@ size_t facts_packed(const struct facts *f, uint32_t type)
 
 void facts_close(struct facts *f)
 {
+    fisher_bits_free(&f->fisher);
     tft_tokenizer_close(f->tokenizer);
     tft_source_close(&f->s);
 }

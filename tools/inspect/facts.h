@@ -6,6 +6,7 @@
 #ifndef INSPECT_FACTS_H
 #define INSPECT_FACTS_H
 
+#include "fisher_bits.h"
 #include "kv/policy.h"
 #include "model/model.h"
 #include "tools/quantize/inside.h"
@@ -36,6 +37,7 @@ struct facts {
     char kv[TFT_KV_TEXT];     /* the cache of the next three */
     size_t kv_per_token;      /* bytes of a token in the layers without a window */
     uint32_t cached, windows; /* layers that have keys and values; how many of them have a window */
+    struct fisher_bits fisher; /* of the channels, if kv is that cache */
     bool encoder;             /* instead of a session it has an embedder */
     size_t session;           /* bytes; 0: such a session is not possible */
     uint32_t session_context; /* tokens */

@@ -40,6 +40,32 @@ static void json_number(const char *key, uint64_t n, bool known)
         fputs("null", stdout);
 }
 
+static void json_shares(const struct fisher_bits *b, enum tft_kv_which which)
+{
+    for (size_t l = 0; l < b->n; l++)
+        for (size_t i = 0; i < FISHER_CHOICES; i++)
+            printf("%s%.6g", i ? "," : l ? "],[" : "[[", b->share[which][l * FISHER_CHOICES + i]);
+    fputs("]]", stdout);
+}
+
+static void json_bits(const struct fisher_bits *b)
+{
+    json_key("fisher");
+    if (!b->n) {
+        fputs("null", stdout);
+        return;
+    }
+    for (size_t i = 0; i < FISHER_CHOICES; i++)
+        printf("%s%u", i ? "," : "{\"bits\":[", fisher_choices[i]);
+    for (size_t l = 0; l < b->n; l++)
+        printf("%s%" PRIu32, l ? "," : "],\"layers\":[", b->layer[l]);
+    fputs("],\"keys\":", stdout);
+    json_shares(b, TFT_KV_K);
+    fputs(",\"values\":", stdout);
+    json_shares(b, TFT_KV_V);
+    putchar('}');
+}
+
 static void json_memory(const struct facts *f)
 {
     json_key("memory");
@@ -52,6 +78,7 @@ static void json_memory(const struct facts *f)
     json_number("windows", f->windows, true);
     json_number("context", f->session_context, true);
     json_number("session", f->session, f->session > 0);
+    json_bits(&f->fisher);
     putchar('}');
 }
 

@@ -96,6 +96,21 @@ static void show_packed(const struct facts *f)
     putchar('\n');
 }
 
+/* Of all layers together. */
+static void show_bits(const struct fisher_bits *b, enum tft_kv_which which)
+{
+    put_label(which == TFT_KV_K ? "  keys" : "  values");
+    printf("%.2f bits a channel:", fisher_bits_mean(b, which));
+    for (size_t i = 0; i < FISHER_CHOICES; i++) {
+        double sum = 0;
+        for (size_t l = 0; l < b->n; l++)
+            sum += b->share[which][l * FISHER_CHOICES + i] / b->n;
+        if (sum > 0)
+            printf("%s %.0f %% have %u", i ? "," : "", 100 * sum, fisher_choices[i]);
+    }
+    putchar('\n');
+}
+
 static void show_cache(const struct facts *f)
 {
     put_label("KV cache");
@@ -104,6 +119,8 @@ static void show_cache(const struct facts *f)
         printf("; %" PRIu32 " of %" PRIu32 " layers have windows, in floats", f->windows,
                f->cached);
     putchar('\n');
+    for (enum tft_kv_which which = TFT_KV_K; f->fisher.n && which < TFT_KV_SIDES; which++)
+        show_bits(&f->fisher, which);
 }
 
 static void show_memory(const struct facts *f)

@@ -420,3 +420,56 @@ void plot_heat(FILE *f, const struct plot_heat *p)
     draw_key(f, right, TOP, height);
     end(f);
 }
+
+/* --------------------------------------------------------------------------------------- shares */
+
+enum { SHARES_WIDTH = 380, SHARES_HEIGHT = 400 };
+
+/* The colour of part i. */
+static void part_colour(const struct plot_shares *p, size_t i, char colour[8])
+{
+    colour_of(p->n_parts > 1 ? (double)i / (double)(p->n_parts - 1) : 0, colour);
+}
+
+static void draw_shares(FILE *f, const struct plot_shares *p, const double *share, double left,
+                        double top, double pitch)
+{
+    for (size_t r = 0; r < p->rows; r++) {
+        double x = left;
+        for (size_t i = 0; i < p->n_parts; i++) {
+            char colour[8];
+            double part = share[r * p->n_parts + i];
+            if (!(part > 0 && part <= 1))
+                continue;
+            part_colour(p, i, colour);
+            box(f, x, top + (double)r * pitch, SHARES_WIDTH * part, pitch - 1, colour);
+            x += SHARES_WIDTH * part;
+        }
+    }
+}
+
+void plot_shares(FILE *f, const struct plot_shares *p)
+{
+    enum { LEFT = 62, GAP = 28, TOP = MARGIN + TITLE + PANEL_TITLE, BELOW = 52, KEY = 90, LINE = 20 };
+    double pitch = cell(p->rows, SHARES_HEIGHT, 5, 20), bottom = TOP + (double)p->rows * pitch,
+           right = LEFT + (double)p->n_panels * (SHARES_WIDTH + GAP);
+    begin(f, right + KEY, fmax(bottom, TOP + (double)p->n_parts * LINE) + BELOW, p->title);
+    upright(f, MARGIN + 6, (TOP + bottom) / 2, "middle", p->y_title, ANY_LENGTH, "");
+    for (size_t r = 0, step = pitch < FONT + 2 ? 5 : 1; r < p->rows; r += step)
+        number(f, LEFT - 8, TOP + (double)r * pitch + pitch / 2 + 3.5, "end", (double)p->row[r]);
+    for (size_t i = 0; i < p->n_panels; i++) {
+        double left = LEFT + (double)i * (SHARES_WIDTH + GAP);
+        panel_title(f, left, TOP - 10, SHARES_WIDTH, p->panel[i]);
+        draw_shares(f, p, p->share[i], left, TOP, pitch);
+        label(f, left, bottom + 16, "start", "0 %");
+        label(f, left + SHARES_WIDTH, bottom + 16, "end", "100 %");
+        label(f, left + SHARES_WIDTH / 2.0, bottom + 16, "middle", p->x_title);
+    }
+    for (size_t i = 0; i < p->n_parts; i++) {
+        char colour[8];
+        part_colour(p, i, colour);
+        box(f, right, TOP + (double)i * LINE, 14, 14, colour);
+        label(f, right + 20, TOP + (double)i * LINE + 11, "start", p->part[i]);
+    }
+    end(f);
+}

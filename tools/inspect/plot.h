@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Lines over 0 .. n - 1, on a logarithmic scale. Panels are side by side. */
@@ -51,6 +52,17 @@ struct plot_heat {
     const double *share;      /* [n_panels, rows, columns] */
 };
 void plot_heat(FILE *f, const struct plot_heat *p);
+
+/* Shares of a whole, a bar for each row. Panels are side by side. */
+struct plot_shares {
+    const char *title, *x_title, *y_title;
+    const char *const *panel;   /* [n_panels] */
+    const char *const *part;    /* [n_parts] */
+    const uint32_t *row;        /* [rows] their numbers */
+    size_t rows, n_parts, n_panels;
+    const double *const *share; /* [n_panels], each [rows, n_parts], which add up to 1 */
+};
+void plot_shares(FILE *f, const struct plot_shares *p);
 
 /* Prints text for XML: escaped, with U+FFFD for characters that XML does not allow. Prints at most
    `most` characters; if there are more, the last one is an ellipsis. */

@@ -137,6 +137,43 @@ static void lines(void **state)
     }
 }
 
+static void shares(void **state)
+{
+    (void)state;
+    enum { MOST = 70, PARTS = 6, PANELS = 2 };
+    static double share[PANELS][MOST * PARTS];
+    const double *const shares[PANELS] = {share[0], share[1]};
+    const char *part[PARTS], *panel[PANELS] = {hostile, hostile};
+    uint32_t row[MOST];
+    for (int i = 0; i < PARTS; i++)
+        part[i] = hostile;
+    for (int round = 0; round < 200; round++) {
+        struct plot_shares p = {.title = hostile,
+                                .x_title = hostile,
+                                .y_title = hostile,
+                                .panel = panel,
+                                .part = part,
+                                .row = row,
+                                .share = shares,
+                                .rows = 1 + random_u32() % MOST,
+                                .n_parts = 1 + random_u32() % PARTS,
+                                .n_panels = 1 + random_u32() % PANELS};
+        for (size_t i = 0; i < MOST * PARTS; i++)
+            share[0][i] = share[1][i] = round ? any() : 1.0 / (double)p.n_parts;
+        for (uint32_t i = 0; i < MOST; i++)
+            row[i] = random_u32();
+        FILE *f = paper();
+        plot_shares(f, &p);
+        assert_int_equal(fclose(f), 0);
+        check(made);
+        size_t boxes = 0;
+        for (const char *at = made; (at = strstr(at, "<path")); at++)
+            boxes++;
+        if (round == 0)
+            assert_int_equal(boxes, (p.n_panels * p.rows + 1) * p.n_parts);
+    }
+}
+
 static void bars(void **state)
 {
     (void)state;
@@ -216,6 +253,7 @@ int main(void)
         cmocka_unit_test(long_text_is_cut),
         cmocka_unit_test(lines),
         cmocka_unit_test(bars),
+        cmocka_unit_test(shares),
         cmocka_unit_test(heat),
         cmocka_unit_test(a_logarithmic_scale),
     };
