@@ -67,7 +67,7 @@ struct tft_packing {
     uint16_t block; /* 32, 64, 128 or 256 */
     uint8_t group;  /* 16 or 32 */
     uint8_t zero;   /* 0, as with has_min, or a power of two */
-    bool wide;      /* numbers may exceed 63 */
+    uint8_t bits;   /* numbers are below 2^bits: 4, 5, 6 or 8 */
     bool exponent;  /* factors are bytes */
     bool has_min;
     enum tft_packed_scales scales;

@@ -6,6 +6,7 @@
  * PACKED_PANELS of gemm_packed.h; n_acc, n_start, n_dot and n_floats of packed_one.h.
  */
 #define PACKED_SIGNED 1
+#define PACKED_RUNS 0
 #define DIRECT_BITS 1
 #define DIRECT_PANELS 1
 

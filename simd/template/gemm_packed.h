@@ -12,13 +12,21 @@
  *   p_floats(acc, wide)         the sums as a v16
  *   PACKED_SIGNED               1 if p_take subtracts zero from wide numbers; else 0: sums start at
  *                               -zero times the sum of x instead
+ *   PACKED_RUNS                 1 if there are p_run, sums of four quads of numbers up to 31:
+ *                               p_run_dot(sum, w, x, first), and p_run_add(acc, sum); else 0
  *   PACKED_TOKENS               of a tile: at most 6
+ *   PACKED_TOKENS_16            of a tile with groups of 16: at most PACKED_TOKENS, as many as this
+ *                               if it is not defined
  *   PACKED_PANELS               1 or 2
  */
 #ifndef TFT_TEMPLATE_GEMM_PACKED_H
 #define TFT_TEMPLATE_GEMM_PACKED_H
 
 #include "packed_unpack.h"
+
+#ifndef PACKED_TOKENS_16
+#define PACKED_TOKENS_16 PACKED_TOKENS
+#endif
 
 enum {
     PACKED_RANGE = 512,
@@ -27,6 +35,7 @@ enum {
 
 _Static_assert(PACKED_RANGE % TFT_PACKED_BLOCK == 0, "a range is a whole number of records");
 _Static_assert(PACKED_TOKENS >= 1 && PACKED_TOKENS <= 6, "packed_tokens has the smaller tiles");
+_Static_assert(PACKED_TOKENS_16 <= PACKED_TOKENS, "a tile has room for PACKED_TOKENS");
 _Static_assert(PACKED_PANELS == 1 || PACKED_PANELS == 2, "packed_tokens has a case for each");
 
 /* A range of columns of some panels, unpacked. */
@@ -61,8 +70,14 @@ FORCE_INLINE p_quads packed_load(const uint8_t *number, bool wide, uint8_t zero)
 /* How a tile sums; a constant after inlining. With `min`, zero is 0. */
 struct packed_kind {
     size_t group;
-    bool wide, min;
+    bool wide, min, runs;
 };
+
+/* The tokens of a tile. */
+FORCE_INLINE size_t packed_most(size_t group)
+{
+    return group == 16 ? PACKED_TOKENS_16 : PACKED_TOKENS;
+}
 
 /* The tokens of a tile: pointers for every third token, as in gemm_i8.h. They point to the bytes,
    to the steps, and to minus or, with `min`, to fall (packed.h). */
@@ -110,6 +125,34 @@ struct packed_group {
     const float *scale, *min;
 };
 
+#if PACKED_RUNS
+enum { PACKED_RUN = 4 }; /* quads */
+
+/* Adds the products of a group to acc. */
+FORCE_INLINE void packed_runs(p_acc acc[PACKED_TOKENS][PACKED_PANELS], const struct packed_x *x,
+                              const uint8_t *number, size_t h, size_t mt, size_t np,
+                              struct packed_kind kind)
+{
+    UNROLL for (size_t j = 0; j < kind.group; j += PACKED_RUN * TFT_QUAD) {
+        p_run run[PACKED_TOKENS][PACKED_PANELS];
+        UNROLL for (size_t q = 0; q < PACKED_RUN; q++)
+            UNROLL for (size_t p = 0; p < np; p++) {
+                breg w[QUAD_REGS];
+                size_t at = j + q * TFT_QUAD;
+                UNROLL for (int r = 0; r < QUAD_REGS; r++)
+                    w[r] = b_repeat(number + (p * PACKED_RANGE + at) * TFT_PANEL, r, 64);
+                UNROLL for (size_t i = 0; i < mt; i++) {
+                    const uint8_t *row = packed_of(x, x->row, i);
+                    run[i][p] = p_run_dot(run[i][p], w, row + h * kind.group + at, q == 0);
+                }
+            }
+        UNROLL for (size_t i = 0; i < mt; i++)
+            UNROLL for (size_t p = 0; p < np; p++)
+                acc[i][p] = p_run_add(acc[i][p], run[i][p]);
+    }
+}
+#endif
+
 /* acc = the integer sums of a group; h: which one of TFT_STEP_GROUP columns. */
 FORCE_INLINE void packed_sums(p_acc acc[PACKED_TOKENS][PACKED_PANELS], const struct packed_x *x,
                               const uint8_t *number, size_t h, size_t mt, size_t np, uint8_t zero,
@@ -121,6 +164,12 @@ FORCE_INLINE void packed_sums(p_acc acc[PACKED_TOKENS][PACKED_PANELS], const str
         UNROLL for (size_t p = 0; p < np; p++)
             acc[i][p] = p_start(start, kind.wide);
     }
+#if PACKED_RUNS
+    if (kind.runs) {
+        packed_runs(acc, x, number, h, mt, np, kind);
+        return;
+    }
+#endif
     UNROLL for (size_t j = 0; j < kind.group; j += 2 * TFT_QUAD) {
         p_quads q[PACKED_PANELS];
         UNROLL for (size_t p = 0; p < np; p++)
@@ -234,9 +283,9 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
 
 #define PACKED_CASE(tokens)                                                                        \
     case tokens:                                                                                   \
-        if (tokens > PACKED_TOKENS)                                                                \
+        if (tokens > packed_most(kind.group))                                                      \
             break;                                                                                 \
-        if (2 * tokens >= PACKED_TOKENS && np == PACKED_PANELS)                                    \
+        if (2 * tokens >= packed_most(kind.group) && np == PACKED_PANELS)                          \
             packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, &fetched, kind);           \
         else                                                                                       \
             for (size_t p = 0; p < np; p++)                                                        \
@@ -244,12 +293,12 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
         break
 #define PACKED_MOST(tokens) ((tokens) <= PACKED_TOKENS ? (tokens) : 1)
 
-/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of PACKED_TOKENS
-   are a single tile, and take one panel at a time. */
+/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of the most are a
+   single tile, and take one panel at a time. */
 FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
                                 size_t np, struct packed_kind kind)
 {
-    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS, fetched = 0;
+    size_t most = packed_most(kind.group), tiles = (g->M + most - 1) / most, fetched = 0;
     for (size_t m = 0, mt; m < g->M; m += mt, tiles--) {
         mt = (g->M - m + tiles - 1) / tiles;
         switch (mt) {
@@ -271,22 +320,30 @@ FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct pa
         packed_tokens(g, w, np, (struct packed_kind){__VA_ARGS__});                                \
     }
 
-PACKED_TOKENS_OF(packed_narrow16, 16, false, false)
-PACKED_TOKENS_OF(packed_narrow32, 32, false, false)
-PACKED_TOKENS_OF(packed_min16, 16, false, true)
-PACKED_TOKENS_OF(packed_min32, 32, false, true)
+#if PACKED_RUNS /* only Q6_K, in groups of 16, has narrow numbers above 31 */
+PACKED_TOKENS_OF(packed_middle16, 16, false, false, false)
+#endif
+PACKED_TOKENS_OF(packed_narrow16, 16, false, false, PACKED_RUNS)
+PACKED_TOKENS_OF(packed_narrow32, 32, false, false, PACKED_RUNS)
+PACKED_TOKENS_OF(packed_min16, 16, false, true, PACKED_RUNS)
+PACKED_TOKENS_OF(packed_min32, 32, false, true, PACKED_RUNS)
 #if PACKED_SIGNED
-PACKED_TOKENS_OF(packed_wide16, 16, true, false)
-PACKED_TOKENS_OF(packed_wide32, 32, true, false)
+PACKED_TOKENS_OF(packed_wide16, 16, true, false, false)
+PACKED_TOKENS_OF(packed_wide32, 32, true, false, false)
 #endif
 
 static void ISA(packed_product)(const struct tft_gemm_packed *g, const struct packed_range *w,
                                 size_t np)
 {
+#if PACKED_RUNS
+    if (g->how->bits == 6)
+        ISA(packed_middle16)(g, w, np);
+    else
+#endif
 #if PACKED_SIGNED
-    if (g->how->wide && g->how->group == 16)
+    if (g->how->bits == 8 && g->how->group == 16)
         ISA(packed_wide16)(g, w, np);
-    else if (g->how->wide)
+    else if (g->how->bits == 8)
         ISA(packed_wide32)(g, w, np);
     else
 #endif

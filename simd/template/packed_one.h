@@ -90,7 +90,6 @@ FORCE_INLINE void packed_panels(const struct tft_gemm_packed *g, enum tft_bits l
     p.low = low;
     p.high = high;
     p.group = group;
-    p.wide = wide;
     p.scales = scales;
     p.has_min = has_min;
     p.book = 0;
@@ -228,7 +227,7 @@ static tft_gemm_packed_fn *ISA(packed_one)(const struct tft_packing *p)
 {
 #define PACKED_IS(name, l, h, g, v, w, s, m)                                                       \
     if (!p->book && p->low == l && p->high == h && p->group == g && !p->levels == !v &&            \
-        p->wide == w && p->scales == s && p->has_min == m)                                         \
+        (p->bits == 8) == w && p->scales == s && p->has_min == m)                                  \
         return ISA(packed_one_##name);
     PACKED_ONES(PACKED_IS)
     if (packed_is_direct(p, TFT_BITS_1))

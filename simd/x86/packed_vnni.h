@@ -11,4 +11,5 @@ static inline ireg i_pair(ireg acc, ireg w0, ireg x0, ireg w1, ireg x1, bool wid
 static inline ireg i_narrow(ireg acc, ireg c, ireg x) { return i_dot8(acc, c, x); }
 static inline ireg i_narrow_sums(ireg acc) { return acc; }
 
+#define PACKED_RUNS 0
 #include "packed_x86.h"

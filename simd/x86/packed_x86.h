@@ -5,7 +5,7 @@
  *
  *   i_pair(acc, w0, x0, w1, x1, wide)   acc + products of unsigned bytes w and signed bytes x; with
  *                                       PACKED_SIGNED and wide, w is signed
- *   PACKED_SIGNED, PACKED_TOKENS, PACKED_PANELS of gemm_packed.h
+ *   PACKED_SIGNED, PACKED_RUNS, PACKED_TOKENS, PACKED_TOKENS_16, PACKED_PANELS of gemm_packed.h
  *
  * packed_one.h: a code stays at a bit n of its byte, which is the same for all codes of a row, so
  * the sum of a row is 2^n times the sum of its products. n is below NARROW_BITS: higher bits are
@@ -58,6 +58,29 @@ static inline v16 p_floats(p_acc acc, bool wide)
     (void)wide;
     EACH_PART(i_floats(acc.r[p]));
 }
+
+#if PACKED_RUNS
+typedef p_acc p_run; /* of pairs of products, as int16 */
+
+FORCE_INLINE p_run p_run_dot(p_run sum, const breg *w, const uint8_t *x, bool first)
+{
+    int32_t quad;
+    memcpy(&quad, x, 4);
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        ireg pairs = i_maddubs(w[p], i_set(quad));
+        sum.r[p] = first ? pairs : i_add16(sum.r[p], pairs);
+        __asm__("" : "+v"(sum.r[p])); /* keeps gcc from moving sums between registers */
+    }
+    return sum;
+}
+
+static inline p_acc p_run_add(p_acc acc, p_run sum)
+{
+    UNROLL for (int p = 0; p < PARTS; p++)
+        acc.r[p] = i_add(acc.r[p], i_madd(sum.r[p], i_set(0x00010001)));
+    return acc;
+}
+#endif
 
 typedef p_acc n_acc;
 

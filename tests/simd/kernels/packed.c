@@ -79,6 +79,10 @@ static void unpack(struct check *c)
                 (j ? now : ref)->unpack(&u);
             }
             const char *name = tft_packed_formats[f].name;
+            uint8_t over = 0;
+            for (size_t k = 0; k < K * TFT_PANEL; k++)
+                over |= (uint8_t)(number[0][k] >> p->bits);
+            check_same(c, &(uint8_t){0}, &over, 1, "numbers of %s, above 2^bits", name);
             check_same(c, number[0], number[1], K * TFT_PANEL, "numbers of %s, K %zu", name, K);
             check_same(c, scale[0], scale[1], n * sizeof(float), "scales of %s, K %zu", name, K);
             check_same(c, min[0], min[1], n * sizeof(float), "minima of %s, K %zu", name, K);
