@@ -47,4 +47,5 @@ static inline void l_factors(breg *s, breg *sz, const uint8_t *bytes)
 
 static inline breg l_weights(breg a, breg s, breg sz) { return vsubq_u8(vmulq_u8(a, s), sz); }
 
+#define LOW_TILE 0
 #include "simd/template/gemm_low.h"

@@ -17,6 +17,7 @@
  *                             x is at most 255 * 128
  *   l_store(sum, t)           the 16 sums in order
  *   LOW_FENCE()               comes after each quad, if a compiler needs a fence
+ *   LOW_TILE                  0; else ISA(low_many) is defined elsewhere: x86/low_runs.h
  */
 #ifndef TFT_TEMPLATE_GEMM_LOW_H
 #define TFT_TEMPLATE_GEMM_LOW_H
@@ -149,6 +150,7 @@ static void ISA(low_few)(const struct tft_gemm_i8 *g, const struct tft_low_panel
     }
 }
 
+#if !LOW_TILE
 /* ---- many tokens */
 
 /* Columns to unpack at once, and the most tokens to multiply: a multiple of most DOT_TILEs. */
@@ -228,6 +230,8 @@ static void ISA(low_many)(const struct tft_gemm_i8 *g, const struct tft_low_pane
             ISA(low_block)(&part, &low, &b);
         }
 }
+
+#endif
 
 static void ISA(gemm_low)(const struct tft_gemm_i8 *g, const struct tft_low_panels *w)
 {

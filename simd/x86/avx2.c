@@ -73,9 +73,13 @@ static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 /* gemm_low for few tokens: an int16 holds the sum of 4 pairs of products with 15, 2 * 255 * 15, or
    8 with 7. */
 #define LOW_RUN(bits) ((bits) == TFT_BITS_4 ? 4 : 8)
+/* 6 sums and 6 totals, 2 registers of weights, one of a token, products: all 16 */
+#ifndef LOW_TILE /* a test has it */
+#define LOW_TILE 3
+#endif
 #include "low_x86.h"
 
-/* gemm_i8 and gemm_low for many tokens */
+/* gemm_i8 for many tokens */
 #include "madd_block.h"
 
 /* The instructions of madd_block.h. */
@@ -89,6 +93,6 @@ void tft_isa_avx2(struct tft_kernels *k)
     fill_codes(k);
     fill_packed(k);
     k->gemm_i8 = gemm_i8_blocks_avx2;
-    k->gemm_low = gemm_low_blocks_avx2;
+    k->gemm_low = gemm_low_avx2;
     k->peak_int8 = peak_int8_avx2;
 }

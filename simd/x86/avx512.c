@@ -36,6 +36,8 @@ static inline ireg i_signed(ireg x, ireg w)
 
 /* gemm_low: an int16 holds the sum of 4 pairs of products with 15, 2 * 255 * 15, or 8 with 7. */
 #define LOW_RUN(bits) ((bits) == TFT_BITS_4 ? 4 : 8)
+/* 6 sums and 6 totals, a register of weights, one of a token, products: 15 of 32 registers */
+#define LOW_TILE 6
 #include "low_x86.h"
 
 TFT_PEAK(peak_int8_avx512, __m512i, _mm512_set1_epi16(1),

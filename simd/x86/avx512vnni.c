@@ -67,6 +67,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 /* gemm_low */
 #define LOW_RUN(bits) LOW_STEP
+#define LOW_TILE 0
 #include "low_x86.h"
 
 TFT_PEAK(peak_int8_avx512vnni, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(acc[i], a, a),

@@ -57,6 +57,7 @@ static inline ireg i_total8(ireg acc) { return acc; }
 
 /* gemm_low */
 #define LOW_RUN(bits) LOW_STEP
+#define LOW_TILE 0
 #include "low_x86.h"
 
 TFT_PEAK(peak_int8_avxvnni, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(acc[i], a, a),

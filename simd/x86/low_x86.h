@@ -3,6 +3,7 @@
  *
  *   i_dot8, i_total8   as for coded_x86.h; the unsigned bytes are a token's
  *   LOW_RUN(bits)
+ *   LOW_TILE           of low_runs.h, or 0: without it
  */
 #define LOW_FENCE()
 
@@ -61,6 +62,24 @@ static inline void l_store(int32_t *sum, l_total t)
         i_store(sum + p * LANES, t.r[p]);
 }
 
+#if LOW_TILE
+/* low_runs.h multiplies by s later: z in each byte. */
+static inline void l_factors(breg *s, breg *z, const uint8_t *bytes)
+{
+    UNROLL for (int p = 0; p < PARTS; p++) {
+        z[p] = i_mullo(i_right4(i_widen_u8(bytes + p * LANES)), i_set(0x01010101));
+        s[p] = i_set(0); /* not used */
+    }
+}
+
+static inline breg l_weights(breg a, breg s, breg z)
+{
+    (void)s;
+    return b_sub(a, z);
+}
+
+#include "low_runs.h"
+#else
 /* s twice in each int32, for products of 16 bits; s * z in each byte. */
 static inline void l_factors(breg *s, breg *sz, const uint8_t *bytes)
 {
@@ -73,5 +92,6 @@ static inline void l_factors(breg *s, breg *sz, const uint8_t *bytes)
 
 /* A product of a code and s is at most 225: no carry from the lower byte of 16 bits. */
 static inline breg l_weights(breg a, breg s, breg sz) { return b_sub(i_mullo16(a, s), sz); }
+#endif
 
 #include "simd/template/gemm_low.h"

@@ -1,18 +1,17 @@
 /*
- * gemm_i8 and gemm_low for many tokens on x86 without dot products of bytes. Bytes are widened to
+ * gemm_i8 for many tokens on x86 without dot products of bytes. Bytes are widened to
  * 16 bits, and vpmaddwd adds two products in 32 bits. A block of BLOCK_TOKENS tokens, BLOCK_PANELS
  * panels and BLOCK_K columns widens each byte once, and a tile's input fits an L1 cache of 32 KB.
  * The inner loop is then one vpmaddwd and one vpaddd for 16 products. Sums wait in memory from one
  * BLOCK_K columns to the next.
  *
- * Parameters: as for gemm_low.h, which must be included first, and DOT_FLIP 128.
+ * Parameters: as for gemm_i8.h, which must be included first, and DOT_FLIP 128.
  */
 enum { BLOCK_TOKENS = 48, BLOCK_PANELS = 8, BLOCK_K = 128, BLOCK_QUADS = BLOCK_K / TFT_QUAD };
 
 /* Tokens of a tile: 12 registers of sums, 2 of weights, one of a token, products: all 16. */
 enum { BLOCK_TILE = 6 };
 
-_Static_assert(BLOCK_K % TFT_LOW_MAX_GROUP == 0, "a block of columns begins with a group");
 _Static_assert(BLOCK_K % TFT_K_PAD == 0, "madd_widen_tokens takes 16 columns at a time");
 _Static_assert(DOT_FLIP == 128, "madd_widen_tokens takes x - 128");
 
@@ -88,23 +87,9 @@ static void madd_tiles(int32_t (*sum)[TFT_PANEL], const struct madd_block *b, si
         madd_tile(sum[m], b, m, quads, 1);
 }
 
-/* Columns k .. k + 4 quads - 1 of the panel of row n. */
-static void madd_panel(struct madd_block *b, const struct tft_gemm_i8 *g,
-                       const struct tft_low_panels *low, size_t n, size_t k, size_t quads)
-{
-    int8_t w[BLOCK_K * TFT_PANEL];
-    if (!low) {
-        madd_widen_panel(b, g->w->data + n * g->w->cols + k * TFT_PANEL, quads);
-        return;
-    }
-    ISA(low_unpack)(w, low, n, k, quads * TFT_QUAD);
-    madd_widen_panel(b, w, quads);
-}
-
-/* The outputs of `tokens` tokens from m on and of rows n .. end - 1, at most a block of each. low:
-   the weights of gemm_low; else NULL. */
-static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels *low,
-                       struct madd_block *b, size_t m, size_t tokens, size_t n, size_t end)
+/* The outputs of `tokens` tokens from m on and of rows n .. end - 1, at most a block of each. */
+static void madd_block(const struct tft_gemm_i8 *g, struct madd_block *b, size_t m, size_t tokens,
+                       size_t n, size_t end)
 {
     size_t cols = dot_cols(g), panels = (end - n + TFT_PANEL - 1) / TFT_PANEL;
     memset(b->sum, 0, panels * sizeof *b->sum);
@@ -112,7 +97,8 @@ static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels 
         size_t quads = min_size(BLOCK_K, cols - k) / TFT_QUAD;
         madd_widen_tokens(b, g->x + m * g->ldx + k, g->ldx, tokens, quads);
         for (size_t p = 0; p < panels; p++) {
-            madd_panel(b, g, low, n + p * TFT_PANEL, k, quads);
+            const int8_t *w = g->w->data + (n + p * TFT_PANEL) * g->w->cols + k * TFT_PANEL;
+            madd_widen_panel(b, w, quads);
             madd_tiles(b->sum[p], b, tokens, quads);
         }
     }
@@ -123,13 +109,13 @@ static void madd_block(const struct tft_gemm_i8 *g, const struct tft_low_panels 
 /* Fewer tokens are faster with gemm_i8.h, because few tokens share the widening. */
 enum { BLOCK_MIN_TOKENS = 20 };
 
-static void madd_blocks(const struct tft_gemm_i8 *g, const struct tft_low_panels *low)
+static void madd_blocks(const struct tft_gemm_i8 *g)
 {
     enum { ROWS = BLOCK_PANELS * TFT_PANEL };
     struct madd_block b;
     for (size_t n = 0; n < g->N; n += ROWS)
         for (size_t m = 0; m < g->M; m += BLOCK_TOKENS)
-            madd_block(g, low, &b, m, min_size(BLOCK_TOKENS, g->M - m), n,
+            madd_block(g, &b, m, min_size(BLOCK_TOKENS, g->M - m), n,
                        min_size(g->N, n + ROWS));
 }
 
@@ -139,13 +125,5 @@ static __attribute__((flatten)) void ISA(gemm_i8_blocks)(const struct tft_gemm_i
     if (g->M < BLOCK_MIN_TOKENS)
         ISA(gemm_i8)(g);
     else
-        madd_blocks(g, NULL);
-}
-
-static void ISA(gemm_low_blocks)(const struct tft_gemm_i8 *g, const struct tft_low_panels *low)
-{
-    if (g->M < BLOCK_MIN_TOKENS)
-        ISA(gemm_low)(g, low);
-    else
-        madd_blocks(g, low);
+        madd_blocks(g);
 }

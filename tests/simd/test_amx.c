@@ -9,6 +9,7 @@
 /* the library has these, too */
 #define tft_isa_avx2 unused_isa_avx2
 #define tft_isa_amx emulated_isa_amx
+#define LOW_TILE 0 /* amx.h unpacks weights as gemm_low.h does */
 #include "simd/x86/avx2.c"
 
 /* tiles.h in C. The sums of the ISA level avx2 are of x - DOT_FLIP. */
