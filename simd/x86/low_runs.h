@@ -1,12 +1,12 @@
 /*
- * The many tokens of gemm_low.h on x86 without dot products of bytes. A weight is s * (c - z), and c - z
- * is at most 15 away from 0. vpmaddubsw adds the products of two bytes of a token, at most 2 * 255 *
- * 15, and an int16 holds four such sums: a run of four quads. vpmaddwd multiplies a run by s, and
- * adds two sums in 32 bits. That is 10 instructions for the products of 64 bytes in a register of
- * 32, where bytes of weights widened to 16 bits (madd_block.h) take 16.
+ * The many tokens of gemm_low.h on x86 without dot products of bytes. A weight is s * (c - z), and
+ * c - z is at most 15 away from 0. vpmaddubsw adds the products of two bytes of a token, at most
+ * 2 * 255 * 15, and an int16 holds four such sums: a run of four quads. vpmaddwd multiplies a run
+ * by s, and adds two sums in 32 bits. A run is 10 instructions; with weights widened to 16 bits, as
+ * in madd_block.h, it would be 16.
  *
- * Parameters: as for gemm_i8.h, which must be included first, and for low_unpack.h, and LOW_TILE, the
- * tokens of a tile.
+ * Parameters: as for gemm_i8.h, which must be included first, and for low_unpack.h, and LOW_TILE,
+ * the tokens of a tile.
  */
 #include "simd/template/low_unpack.h"
 

@@ -1,9 +1,9 @@
 /*
  * The products of packed_x86.h without dot products of bytes. A product of a narrow number, at most
- * 63, and a byte of a token, at most 127, is at most 8001: an int16 holds the sum of four; of
- * numbers up to 31, which is at most 3937, that of eight. A product of a wide number is at most 128
- * * 127: an int16 holds the sum of two. The factors of a wide product are the magnitude of the
- * number, and the byte with the sign of the number.
+ * 63, and a byte of a token, at most 127, is at most 8001: an int16 holds the sum of four. With
+ * numbers up to 31 it is at most 3937: the sum of eight. A product of a wide number is at most
+ * 128 * 127: the sum of two. The factors of a wide product are the magnitude of the number, and the
+ * byte with the sign of the number.
  *
  * Parameters, besides packed_x86.h's: i_magnitude(w) = |w|, and i_signed(x, w) = x, or -x where
  * w < 0, of bytes.

@@ -12,7 +12,8 @@
 static const char *const *panel_titles(const struct report *r, char title[256], const char *only[1])
 {
     static const char *const both[RUNS] = {"without the prefix", "with the prefix"};
-    snprintf(title, 256, "%s, %u tokens", drawing_file_name(r->o->text), r->run[0].n_window * r->window);
+    snprintf(title, 256, "%s, %u tokens", drawing_file_name(r->o->text),
+             r->run[0].n_window * r->window);
     only[0] = title;
     return r->n_runs == RUNS ? both : only;
 }

@@ -450,7 +450,14 @@ static void draw_shares(FILE *f, const struct plot_shares *p, const double *shar
 
 void plot_shares(FILE *f, const struct plot_shares *p)
 {
-    enum { LEFT = 62, GAP = 28, TOP = MARGIN + TITLE + PANEL_TITLE, BELOW = 52, KEY = 90, LINE = 20 };
+    enum {
+        LEFT = 62,
+        GAP = 28,
+        TOP = MARGIN + TITLE + PANEL_TITLE,
+        BELOW = 52,
+        KEY = 90,
+        LINE = 20
+    };
     double pitch = cell(p->rows, SHARES_HEIGHT, 5, 20), bottom = TOP + (double)p->rows * pitch,
            right = LEFT + (double)p->n_panels * (SHARES_WIDTH + GAP);
     begin(f, right + KEY, fmax(bottom, TOP + (double)p->n_parts * LINE) + BELOW, p->title);
