@@ -319,100 +319,140 @@ static void close_to(const float *is, const float *want, size_t n)
             fail_msg("number %zu: %g, not %g", i, (double)is[i], (double)want[i]);
 }
 
+/* A window of text in the first toy of gemma4, and the tokens that are left out. */
+struct window {
+    const struct tft_model *m;
+    struct seen s; /* keys and their gradients before RoPE */
+    float *cos, *sin;
+    bool exact[WINDOW];
+};
+
+/* Runs the text, as kv_fisher_measure does. */
+static void run_text(struct window *w)
+{
+    uint64_t seed = 0;
+    float none[2] = {0};
+    struct block_watch watch = {.far = FAR, .take = see, .user = &w->s};
+    struct sequence *sequence = sequence_open(w->m, WINDOW, 0, 1);
+    sequence_watch(sequence, &watch, &seed);
+    sequence_run(sequence, text, NULL, none, none + 1);
+    sequence_close(sequence);
+}
+
+static void turn_back(struct window *w)
+{
+    const struct tft_model *m = w->m;
+    for (uint32_t t = 0; t < WINDOW; t++) {
+        size_t at = (size_t)t * m->n_rot, width = WIDTH / 2;
+        const struct row_angles a = {w->cos + at, w->sin + at, m->n_rot, WIDTH / 4,
+                                     m->rope_halves};
+        tft_rope_angles(w->cos + at, w->sin + at, m->rope_freq, m->n_rot, m->rope_halves, t);
+        row_rope(w->s.k + t * width, width, &a, true);
+        row_rope(w->s.far_k + t * width, width, &a, true);
+    }
+}
+
+static void leave_out(struct window *w, uint32_t sinks)
+{
+    double norm[WINDOW] = {0}, sorted[WINDOW];
+    for (uint32_t i = 0; i < WINDOW * WIDTH / 2; i++)
+        norm[i / (WIDTH / 2)] += (double)w->s.v[i] * (double)w->s.v[i];
+    memcpy(sorted, norm, sizeof sorted);
+    qsort(sorted, WINDOW, sizeof *sorted, ascending);
+    for (uint32_t t = 0; t < WINDOW; t++)
+        w->exact[t] = t < sinks || norm[t] < 0.45 * 0.45 * sorted[WINDOW / 2];
+}
+
+/* All rows of a table but the losses. u: of values; NULL: keys */
+static void table_of(const struct window *w, const float *of, const float *gradient, uint32_t head,
+                     const double *u, float *table)
+{
+    enum { DIM = WIDTH / 4 };
+    static float x[WINDOW * DIM];
+    double square[DIM] = {0};
+    size_t n = 0;
+    for (uint32_t t = 0; t < WINDOW; t++)
+        for (uint32_t d = 0; !w->exact[t] && d < DIM; d++) {
+            size_t at = (t * 2 + head) * DIM + d;
+            x[n++] = of[at];
+            square[d] += (double)gradient[at] * (double)gradient[at];
+        }
+    kv_fisher_table(table, &(struct kv_fisher_rows){.x = x,
+                                                    .n = n / DIM,
+                                                    .stride = DIM,
+                                                    .dim = DIM,
+                                                    .square = square,
+                                                    .output = u});
+}
+
+/* Its losses, with the queries of both layers. */
+static void losses_of(const struct window *w, uint32_t head, float *const table[TFT_KV_SIDES])
+{
+    enum { DIM = WIDTH / 4 };
+    double loss[TFT_KV_SIDES][KV_LOSS_CHOICES * DIM] = {{0}};
+    const struct kv_loss_reader reader[2] = {{w->s.q[0], w->s.dy[0]}, {w->s.q[1], w->s.dy[1]}};
+    uint32_t at[LATE];
+    for (uint32_t i = 0; i < LATE; i++)
+        at[i] = FAR + i;
+    struct kv_loss *z = kv_loss_open(w->m, WINDOW);
+    kv_loss_add(z,
+                &(struct kv_loss_rows){.layer = &w->m->layer[OWNER],
+                                       .head = head,
+                                       .cos = w->cos,
+                                       .sin = w->sin,
+                                       .k = w->s.k,
+                                       .v = w->s.v,
+                                       .exact = w->exact,
+                                       .reader = reader,
+                                       .n_reader = 2,
+                                       .at = at,
+                                       .n_query = LATE,
+                                       .far = FAR,
+                                       .table = {table[0], table[1]}},
+                (double *[]){loss[0], loss[1]});
+    kv_loss_close(z);
+    for (size_t i = 0; i < KV_LOSS_CHOICES * DIM; i++)
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            table[side][TFT_FISHER_LOSS * DIM + i] = (float)loss[side][i];
+}
+
 /* The cost of an error in a shared key or value is that of both layers. */
 static void shared_keys_and_values(void **state)
 {
-    static struct seen s;
+    enum { DIM = WIDTH / 4 };
+    static struct window w;
     (void)state;
     struct tft_model *m = model(2 * N_TOYS);
-    uint32_t dim = WIDTH / 4, layer = m->layer[OWNER].kv_layer, at[LATE];
-    uint64_t seed = 0;
-    struct block_watch watch = {.far = FAR, .take = see, .user = &s};
+    uint32_t layer = m->layer[OWNER].kv_layer;
     struct kv_fisher_opts o = {
         .text = text, .n_windows = 1, .window = WINDOW, .far = FAR, .sinks = 4, .n_threads = 1};
     struct kv_fisher r;
     struct tft_error err;
-    bool stopped, exact[WINDOW] = {0};
-    float *cosine = malloc(WINDOW * dim * sizeof *cosine),
-          *sine = malloc(WINDOW * dim * sizeof *sine);
-    double norm[WINDOW], sorted[WINDOW];
+    bool stopped;
     assert_int_equal(m->layer[SHARER].kv_layer, layer);
     assert_false(tft_layer_has_kv(&m->layer[SHARER]) || m->layer[SHARER].window);
     assert_int_equal(kv_fisher_measure(m, &o, &r, &stopped, &err), TFT_OK);
-    struct sequence *sequence = sequence_open(m, WINDOW, 0, 1);
-    float none[2] = {0};
-    sequence_watch(sequence, &watch, &seed);
-    sequence_run(sequence, text, NULL, none, none + 1);
-
-    for (uint32_t t = 0; t < WINDOW; t++) {
-        tft_rope_angles(cosine + t * m->n_rot, sine + t * m->n_rot, m->rope_freq, m->n_rot,
-                        m->rope_halves, t);
-        const struct row_angles a = {cosine + t * m->n_rot, sine + t * m->n_rot, m->n_rot, dim,
-                                     m->rope_halves};
-        row_rope(s.k + t * 2 * dim, 2 * dim, &a, true);
-        row_rope(s.far_k + t * 2 * dim, 2 * dim, &a, true);
-        norm[t] = 0;
-        for (uint32_t i = 0; i < 2 * dim; i++)
-            norm[t] += (double)s.v[t * 2 * dim + i] * (double)s.v[t * 2 * dim + i];
-        sorted[t] = norm[t];
-    }
-    qsort(sorted, WINDOW, sizeof *sorted, ascending);
-    for (uint32_t t = 0; t < WINDOW; t++)
-        exact[t] = t < o.sinks || norm[t] < 0.45 * 0.45 * sorted[WINDOW / 2];
-    for (uint32_t i = 0; i < LATE; i++)
-        at[i] = FAR + i;
+    w.m = m;
+    w.cos = malloc(WINDOW * DIM * sizeof *w.cos);
+    w.sin = malloc(WINDOW * DIM * sizeof *w.sin);
+    run_text(&w);
+    turn_back(&w);
+    leave_out(&w, o.sinks);
     for (uint32_t h = 0; h < 2; h++) {
-        float table[TFT_KV_SIDES][ROWS * WIDTH / 4] = {{0}};
-        double loss[TFT_KV_SIDES][KV_LOSS_CHOICES * WIDTH / 4] = {{0}}, u[WIDTH / 4] = {0};
+        float keys[ROWS * DIM], values[ROWS * DIM], *const table[] = {keys, values};
+        double u[DIM] = {0};
         add_columns(m, OWNER, h, u);
         add_columns(m, SHARER, h, u);
-        for (int side = 0; side < TFT_KV_SIDES; side++) {
-            static float x[WINDOW * WIDTH];
-            double square[WIDTH / 4] = {0};
-            size_t n = 0;
-            for (uint32_t t = 0; t < WINDOW; t++)
-                for (uint32_t d = 0; !exact[t] && d < dim; d++) {
-                    const float *of = side == TFT_KV_K ? s.k : s.v,
-                                *g = side == TFT_KV_K ? s.far_k : s.far_v;
-                    x[n++] = of[(t * 2 + h) * dim + d];
-                    square[d] += pow((double)g[(t * 2 + h) * dim + d], 2);
-                }
-            kv_fisher_table(table[side],
-                            &(struct kv_fisher_rows){.x = x,
-                                                     .n = n / dim,
-                                                     .stride = dim,
-                                                     .dim = dim,
-                                                     .square = square,
-                                                     .output = side == TFT_KV_V ? u : NULL});
-        }
-        struct kv_loss_reader reader[2] = {{s.q[0], s.dy[0]}, {s.q[1], s.dy[1]}};
-        struct kv_loss_rows rows = {.layer = &m->layer[OWNER],
-                                    .head = h,
-                                    .cos = cosine,
-                                    .sin = sine,
-                                    .k = s.k,
-                                    .v = s.v,
-                                    .exact = exact,
-                                    .reader = reader,
-                                    .n_reader = 2,
-                                    .at = at,
-                                    .n_query = LATE,
-                                    .far = FAR,
-                                    .table = {table[0], table[1]}};
-        struct kv_loss *z = kv_loss_open(m, WINDOW);
-        kv_loss_add(z, &rows, (double *[]){loss[0], loss[1]});
-        kv_loss_close(z);
-        for (int side = 0; side < TFT_KV_SIDES; side++) {
-            for (size_t i = 0; i < KV_LOSS_CHOICES * dim; i++)
-                table[side][TFT_FISHER_LOSS * dim + i] = (float)loss[side][i];
-            close_to(r.table[side] + (layer * 2 + h) * ROWS * dim, table[side], ROWS * dim);
-        }
+        table_of(&w, w.s.k, w.s.far_k, h, NULL, keys);
+        table_of(&w, w.s.v, w.s.far_v, h, u, values);
+        losses_of(&w, h, table);
+        for (int side = 0; side < TFT_KV_SIDES; side++)
+            close_to(r.table[side] + (layer * 2 + h) * ROWS * DIM, table[side], ROWS * DIM);
     }
-    sequence_close(sequence);
     kv_fisher_free(&r);
     tft_model_close(m);
-    free(cosine);
-    free(sine);
+    free(w.cos);
+    free(w.sin);
 }
 
 /* The shape of tinyllama-1.1b: keys and values of 4,096 tokens, queries and gradients of 1,024, and

@@ -249,12 +249,6 @@ static void keep_rows(void *user, uint32_t l, const struct block_rows *x)
     memcpy(seen_rows[l].far_v, x->far_v, keys);
 }
 
-static void add_to(double *sum, const double *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += x[i];
-}
-
 static void near(const double *is, const double *want, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -262,56 +256,73 @@ static void near(const double *is, const double *want, size_t n)
             fail_msg("%g, not %g", is[i], want[i]);
 }
 
+/* Adds the far gradients that layer l gives the keys and values of the layer `owner`. sum: [2, n] */
+static void add_far(const struct problem *p, const struct tft_model *m, struct attention *a,
+                    uint32_t owner, uint32_t l, double *sum)
+{
+    static double d[3][MOST], far[2][MOST], rows[2][2 * MOST];
+    const struct tft_layer *b = &m->layer[owner];
+    size_t n = N * b->kv.n * (size_t)b->kv.dim,
+           prefix = m->n_prefix * tft_model_kv_before(m, b->kv_layer);
+    const struct attention_rows x = {.heads = b->kv,
+                                     .q = seen_rows[l].q,
+                                     .k = seen_rows[owner].k,
+                                     .v = seen_rows[owner].v,
+                                     .prefix_k = p->params + prefix,
+                                     .prefix_v = p->params + p->n / 2 + prefix,
+                                     .window = m->layer[l].window};
+    const struct attention_gradients g = {.q = d[0],
+                                          .k = d[1],
+                                          .v = d[2],
+                                          .prefix_k = rows[0],
+                                          .prefix_v = rows[1],
+                                          .far_k = far[0],
+                                          .far_v = far[1],
+                                          .far = FAR_OFF};
+    attention_back(a, &g, seen_rows[l].dy, &x, N);
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += far[0][i];
+        sum[n + i] += far[1][i];
+    }
+}
+
+/* Runs the model once, which fills seen_rows. */
+static void see_rows(struct problem *p, struct tft_model *m)
+{
+    uint64_t seed = 1;
+    struct block_watch watch = {.far = FAR_OFF, .take = keep_rows, .user = m};
+    for (size_t i = 0; i < p->n; i++)
+        p->params[i] = (double)random_normal() / 2;
+    toy_tokens(3, m->n_vocab, p->token, N);
+    sequence_watch(p->s, &watch, &seed);
+    assert_true(rounding_begin(ROUND));
+    sequence_run(p->s, p->token, NULL, p->params, p->gradient);
+}
+
 /* The block that has shared keys and values gets the far gradients of all that read them. */
 static void far_rows_of_shared_keys(void **state)
 {
-    static double d[3][MOST], far[2][MOST], sum[2][MOST];
+    static double sum[2 * MOST];
     (void)state;
     struct tft_model *m = quantized(&layer_toys[0]);
-    struct block_watch watch = {.far = FAR_OFF, .take = keep_rows, .user = m};
-    uint64_t seed = 1;
     uint32_t sharers = 0;
     struct problem p = {.n = sequence_params(m), .s = sequence_open(m, N, 0, 1)};
     p.params = malloc(p.n * sizeof *p.params);
-    p.gradient = calloc(2 * p.n, sizeof *p.gradient);
-    for (size_t i = 0; i < p.n; i++)
-        p.params[i] = (double)random_normal() / 2;
-    toy_tokens(3, layer_toys[0].n_vocab, p.token, N);
+    p.gradient = calloc(p.n, sizeof *p.gradient);
     assert_int_equal(m->n_layer, LAYERS);
-    sequence_watch(p.s, &watch, &seed);
-    assert_true(rounding_begin(ROUND));
-    sequence_run(p.s, p.token, NULL, p.params, p.gradient);
+    see_rows(&p, m);
     struct attention *a = attention_open(m, m->n_prefix, N, 1);
     for (uint32_t owner = 0; owner < LAYERS; owner++) {
         const struct tft_layer *b = &m->layer[owner];
-        size_t n = N * b->kv.n * (size_t)b->kv.dim,
-               prefix = m->n_prefix * tft_model_kv_before(m, b->kv_layer);
+        size_t n = N * b->kv.n * (size_t)b->kv.dim;
         memset(sum, 0, sizeof sum);
-        for (uint32_t l = owner; tft_layer_has_kv(b) && l < LAYERS; l++) {
-            if (m->layer[l].kv_layer != b->kv_layer)
-                continue;
-            const struct attention_rows x = {.heads = b->kv,
-                                             .q = seen_rows[l].q,
-                                             .k = seen_rows[owner].k,
-                                             .v = seen_rows[owner].v,
-                                             .prefix_k = p.params + prefix,
-                                             .prefix_v = p.params + p.n / 2 + prefix,
-                                             .window = m->layer[l].window};
-            const struct attention_gradients g = {.q = d[0],
-                                                  .k = d[1],
-                                                  .v = d[2],
-                                                  .prefix_k = p.gradient + p.n,
-                                                  .prefix_v = p.gradient + p.n + p.n / 2,
-                                                  .far_k = far[0],
-                                                  .far_v = far[1],
-                                                  .far = FAR_OFF};
-            attention_back(a, &g, seen_rows[l].dy, &x, N);
-            add_to(sum[0], far[0], n);
-            add_to(sum[1], far[1], n);
-            sharers += l != owner;
-        }
-        near(seen_rows[owner].far_k, sum[0], n);
-        near(seen_rows[owner].far_v, sum[1], n);
+        for (uint32_t l = owner; tft_layer_has_kv(b) && l < LAYERS; l++)
+            if (m->layer[l].kv_layer == b->kv_layer) {
+                add_far(&p, m, a, owner, l, sum);
+                sharers += l != owner;
+            }
+        near(seen_rows[owner].far_k, sum, n);
+        near(seen_rows[owner].far_v, sum + n, n);
     }
     assert_int_equal(sharers, 3);
     attention_close(a);
