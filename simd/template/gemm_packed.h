@@ -15,18 +15,12 @@
  *   PACKED_RUNS                 1 if there are p_run, sums of four quads of numbers up to 31:
  *                               p_run_dot(sum, w, x, first), and p_run_add(acc, sum); else 0
  *   PACKED_TOKENS               of a tile: at most 6
- *   PACKED_TOKENS_16            of a tile with groups of 16: at most PACKED_TOKENS, as many as this
- *                               if it is not defined
  *   PACKED_PANELS               1 or 2
  */
 #ifndef TFT_TEMPLATE_GEMM_PACKED_H
 #define TFT_TEMPLATE_GEMM_PACKED_H
 
 #include "packed_unpack.h"
-
-#ifndef PACKED_TOKENS_16
-#define PACKED_TOKENS_16 PACKED_TOKENS
-#endif
 
 enum {
     PACKED_RANGE = 512,
@@ -35,7 +29,6 @@ enum {
 
 _Static_assert(PACKED_RANGE % TFT_PACKED_BLOCK == 0, "a range is a whole number of records");
 _Static_assert(PACKED_TOKENS >= 1 && PACKED_TOKENS <= 6, "packed_tokens has the smaller tiles");
-_Static_assert(PACKED_TOKENS_16 <= PACKED_TOKENS, "a tile has room for PACKED_TOKENS");
 _Static_assert(PACKED_PANELS == 1 || PACKED_PANELS == 2, "packed_tokens has a case for each");
 
 /* A range of columns of some panels, unpacked. */
@@ -72,12 +65,6 @@ struct packed_kind {
     size_t group;
     bool wide, min, runs;
 };
-
-/* The tokens of a tile. */
-FORCE_INLINE size_t packed_most(size_t group)
-{
-    return group == 16 ? PACKED_TOKENS_16 : PACKED_TOKENS;
-}
 
 /* The tokens of a tile: pointers for every third token, as in gemm_i8.h. They point to the bytes,
    to the steps, and to minus or, with `min`, to fall (packed.h). */
@@ -283,9 +270,9 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
 
 #define PACKED_CASE(tokens)                                                                        \
     case tokens:                                                                                   \
-        if (tokens > packed_most(kind.group))                                                      \
+        if (tokens > PACKED_TOKENS)                                                                \
             break;                                                                                 \
-        if (2 * tokens >= packed_most(kind.group) && np == PACKED_PANELS)                          \
+        if (2 * tokens >= PACKED_TOKENS && np == PACKED_PANELS)                                    \
             packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, &fetched, kind);           \
         else                                                                                       \
             for (size_t p = 0; p < np; p++)                                                        \
@@ -293,12 +280,12 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
         break
 #define PACKED_MOST(tokens) ((tokens) <= PACKED_TOKENS ? (tokens) : 1)
 
-/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of the most are a
-   single tile, and take one panel at a time. */
+/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of PACKED_TOKENS
+   are a single tile, and take one panel at a time. */
 FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
                                 size_t np, struct packed_kind kind)
 {
-    size_t most = packed_most(kind.group), tiles = (g->M + most - 1) / most, fetched = 0;
+    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS, fetched = 0;
     for (size_t m = 0, mt; m < g->M; m += mt, tiles--) {
         mt = (g->M - m + tiles - 1) / tiles;
         switch (mt) {

@@ -5,7 +5,7 @@
  *
  *   i_pair(acc, w0, x0, w1, x1, wide)   acc + products of unsigned bytes w and signed bytes x; with
  *                                       PACKED_SIGNED and wide, w is signed
- *   PACKED_SIGNED, PACKED_RUNS, PACKED_TOKENS, PACKED_TOKENS_16, PACKED_PANELS of gemm_packed.h
+ *   PACKED_SIGNED, PACKED_RUNS, PACKED_TOKENS, PACKED_PANELS of gemm_packed.h
  *
  * packed_one.h: a code stays at a bit n of its byte, which is the same for all codes of a row, so
  * the sum of a row is 2^n times the sum of its products. n is below NARROW_BITS: higher bits are
