@@ -14,6 +14,7 @@
 #include "same_tensors.h"
 #include "tools/quantize/round/low_bits.h"
 #include "tools/quantize/tune/kv_fisher.h"
+#include "tools/quantize/tune/kv_fisher_table.h"
 #include "tools/quantize/tune/kv_loss.h"
 #include "tools/quantize/tune/row_ops.h"
 #include "tools/quantize/tune/sequence_loss.h"

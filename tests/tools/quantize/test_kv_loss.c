@@ -9,7 +9,7 @@
 #include "base/rope.h"
 #include "layer_toys.h"
 #include "random.h"
-#include "tools/quantize/tune/kv_fisher.h"
+#include "tools/quantize/tune/kv_fisher_table.h"
 #include "tools/quantize/tune/kv_loss.h"
 #include "w8a8.h"
 

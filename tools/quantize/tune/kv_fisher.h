@@ -1,21 +1,12 @@
 /*
  * Measures the tables of the cache fisher (kv/fisher.h): mean, gain and steps of each channel of
- * keys and values, and the loss with each number of bits (kv_loss.h).
+ * keys and values (kv_fisher_table.h), and the loss with each number of bits (kv_loss.h).
  *
- * The weight of a channel in the gains is its Fisher information: the model reads windows of text,
- * draws a next token at each position, and -log p of these tokens is backpropagated to the keys and
- * values, from the queries that would read their codes, of all layers that share them. Keys and
- * their gradients are turned back by RoPE's angles of their positions, as codes have them. With g
- * the gradient of a token's key or value, u the sum of squares of a channel's column in the output
- * matrices of these layers, over the query heads, var its variance, and E the channels of a head:
- *
- *      key      w = F + 0.3 mean of F over the head             F = sum of g^2
- *      value    w = u r + 0.05 mean of u r over the head        r = sum of F var / sum of u var
- *
- *      gain     sqrt(w) / sd, over the head's sum of sqrt(w) sd
- *      step     z = (x - mean) / (the token's gain, not rounded); of 21 steps, 0.5 to 1.5 of the
- *               best one for a Gaussian of the deviation of z (Max 1960, table II), the one with
- *               the least mean squared error
+ * The weight of a channel in the gains is its Fisher information F: the model reads windows of text
+ * and draws a next token at each position. -log p of these tokens is backpropagated to the keys and
+ * values, from the queries that would read their codes, of all layers that share them. F is the sum
+ * of the squared gradients. Keys and their gradients are turned back by RoPE's angles of their
+ * positions, as codes have them.
  *
  * The first tokens of a window are left out, since they stay in slots, and with them special tokens
  * and tokens whose value is less than 0.45 of the median norm: such a token takes attention as a
@@ -55,20 +46,5 @@ uint64_t kv_fisher_bytes(const struct tft_model *m);
 
 /* Accepts all zeros. */
 void kv_fisher_free(struct kv_fisher *r);
-
-enum { KV_FISHER_SAMPLES = 2048 }; /* tokens that make the tables of a layer, at most */
-
-/* A head's keys, or values, of n tokens, 0 < n <= KV_FISHER_SAMPLES. Rows of x are `stride`
-   apart. */
-struct kv_fisher_rows {
-    const float *x;
-    size_t n, stride;
-    uint32_t dim;         /* at most TFT_CODED_DIM */
-    const double *square; /* [dim] F */
-    const double *output; /* [dim] u; NULL: keys */
-};
-
-/* table: [rows, dim] */
-void kv_fisher_table(float *table, const struct kv_fisher_rows *x);
 
 #endif
