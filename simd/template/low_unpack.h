@@ -4,7 +4,8 @@
  *   b_store(p, a)              BYTES bytes
  *   l_factors(s, sz, bytes)    from the 16 bytes of a group: s, and s * z, of the row of each byte
  *                              of a quad, in the layout of l_weights; s, sz: [QUAD_REGS]
- *   l_weights(a, s, sz)        s * a - sz in every byte; a is a code, s * a is at most 225
+ *   l_weights(a, s, sz)        s * a - sz in every byte; a is a code, s * a is at most 225. With
+ *                              LOW_TILE, sz is z, and the byte is a - z (x86/low_runs.h)
  */
 #ifndef TFT_TEMPLATE_LOW_UNPACK_H
 #define TFT_TEMPLATE_LOW_UNPACK_H

@@ -73,7 +73,7 @@ static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
    8 with 7. */
 #define LOW_RUN(bits) ((bits) == TFT_BITS_4 ? 4 : 8)
 /* 6 sums and 6 totals, 2 registers of weights, one of a token, products: all 16 */
-#ifndef LOW_TILE /* a test has it */
+#ifndef LOW_TILE /* tests/simd/test_amx.c has 0 */
 #define LOW_TILE 3
 #endif
 #include "low_x86.h"
