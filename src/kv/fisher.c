@@ -7,9 +7,7 @@
 
 /* ----------------------------------------------------------------------------- bits of channels */
 
-/* The bits that a unit may have; the last are of keys alone. */
-enum { CHOICES = TFT_FISHER_BITS + 2 };
-static const uint8_t bits_of[CHOICES] = {0, 1, 2, 3, 4, 8};
+const uint8_t tft_fisher_choices[TFT_FISHER_CHOICES] = {0, 1, 2, 3, 4, 8};
 
 /* The code width of 1 to 8 bits. */
 static const enum tft_bits width_of[] = {
@@ -99,17 +97,18 @@ static void order_channels(uint16_t *channel, uint16_t *pair, const struct tft_k
 }
 
 /* The bits of a unit, by its losses with each choice and the price of a bit. */
-static unsigned cheapest(const double loss[CHOICES], enum tft_kv_which which, double price)
+static unsigned cheapest(const double loss[TFT_FISHER_CHOICES], enum tft_kv_which which,
+                         double price)
 {
-    unsigned best = 0;
-    for (unsigned i = 1; i < (which == TFT_KV_K ? CHOICES : CHOICES - 1); i++)
-        if (loss[best] - loss[i] > price * (bits_of[i] - bits_of[best]))
+    unsigned best = 0, n = which == TFT_KV_K ? TFT_FISHER_CHOICES : TFT_FISHER_CHOICES - 1;
+    for (unsigned i = 1; i < n; i++)
+        if (loss[best] - loss[i] > price * (tft_fisher_choices[i] - tft_fisher_choices[best]))
             best = i;
-    return bits_of[best];
+    return tft_fisher_choices[best];
 }
 
 /* loss = that of the n channels with each choice. */
-static void sum_losses(double loss[CHOICES], const float *table, uint32_t dim,
+static void sum_losses(double loss[TFT_FISHER_CHOICES], const float *table, uint32_t dim,
                        const uint16_t *channel, uint32_t n)
 {
     for (unsigned bits = 0; bits <= TFT_FISHER_BITS; bits++) {
@@ -117,7 +116,7 @@ static void sum_losses(double loss[CHOICES], const float *table, uint32_t dim,
         for (uint32_t i = 0; i < n; i++)
             loss[bits] += (double)table[(TFT_FISHER_LOSS + bits) * dim + channel[i]];
     }
-    loss[CHOICES - 1] = loss[TFT_FISHER_BITS] / 64;
+    loss[TFT_FISHER_CHOICES - 1] = loss[TFT_FISHER_BITS] / 64;
 }
 
 /* bits: [units] of a head, ascending. Returns the units. channel: [E] as order_channels() */
@@ -125,7 +124,7 @@ static uint32_t bits_of_units(uint8_t *bits, enum tft_kv_which which, uint32_t d
                               const float *table, const uint16_t *channel, float price)
 {
     uint32_t unit = unit_of(which), places = tft_fisher_places(which, dim), pad = places - dim;
-    double loss[CHOICES];
+    double loss[TFT_FISHER_CHOICES];
     for (uint32_t u = 0; u < places / unit; u++) {
         uint32_t from = u ? u * unit - pad : 0, n = u ? unit : unit - pad;
         sum_losses(loss, table, dim, channel + from, n);
@@ -255,6 +254,19 @@ void tft_fisher_share(struct tft_fisher_head *h, const struct tft_kv_shape *shap
         h->codes += which == TFT_KV_K
                         ? TFT_FISHER_BLOCK / TFT_PANEL * tft_codes_bytes(b, h->units[b])
                         : h->units[b] * tft_codes_bytes(b, TFT_FISHER_BLOCK / TFT_QUAD);
+}
+
+void tft_fisher_count(const struct tft_fisher_head *h, enum tft_kv_which which,
+                      uint32_t channels[TFT_FISHER_CHOICES])
+{
+    uint32_t place = 0;
+    for (unsigned i = 0; i < TFT_FISHER_CHOICES; i++) {
+        unsigned bits = tft_fisher_choices[i];
+        uint32_t end = bits ? place + h->units[width_of[bits]] * unit_of(which) : h->first;
+        uint32_t from = place > h->pad ? place : h->pad;
+        channels[i] = end > from ? end - from : 0;
+        place = end;
+    }
 }
 
 struct tft_fisher_block tft_fisher_block(const struct tft_kv *kv, const struct tft_fisher_head *h,

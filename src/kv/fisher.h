@@ -59,6 +59,10 @@ enum tft_fisher_row {
     TFT_FISHER_ROWS = TFT_FISHER_LOSS + TFT_FISHER_BITS + 1
 };
 
+/* The bits that a channel may have, ascending; the last are of keys alone. */
+enum { TFT_FISHER_CHOICES = TFT_FISHER_BITS + 2 };
+extern const uint8_t tft_fisher_choices[TFT_FISHER_CHOICES];
+
 enum { TFT_FISHER_BLOCK = 32, TFT_FISHER_GAIN_BYTES = TFT_FISHER_BLOCK / 4 * 3 };
 
 /* A head's keys, or values. A place is a channel in the order of codes, narrow first. The last
@@ -94,6 +98,10 @@ float tft_fisher_price(const struct tft_kv_shape *shape, float bits);
    memory, or are all NULL and stay so. */
 void tft_fisher_share(struct tft_fisher_head *h, const struct tft_kv_shape *shape,
                       enum tft_kv_which which, const float *table, float price);
+
+/* How many channels of the head have each of tft_fisher_choices. */
+void tft_fisher_count(const struct tft_fisher_head *h, enum tft_kv_which which,
+                      uint32_t channels[TFT_FISHER_CHOICES]);
 
 /* Takes memory for the heads of a layer's keys, or values, and room for n_blocks of them from byte
    *used on. Sets all if the arena has memory; else NULL. */

@@ -186,7 +186,8 @@ class Gguf(Case):
         svg = ElementTree.fromstring(self.read(self.path("drawn-bits.svg")))
         texts = [(t.text or "").strip() for t in svg.iter("{http://www.w3.org/2000/svg}text")]
         self.assertEqual(texts[0], f"Bits of channels in kept, {kv}")
-        self.assertIn("not calibrated", self.fails("inspect", bare, "--svg", self.path("x")))
+        for how, why in ([], "with --kv fisher"), (["--kv", "fisher"], "not calibrated for"):
+            self.assertIn(why, self.fails("inspect", bare, "--svg", self.path("x"), *how))
         self.assertFalse(os.path.exists(self.path("x-bits.svg")))
         again, other = self.path("again"), self.path("other")
         self.json("quantize", out, "--gguf", "keep", "-o", again, "-t1")

@@ -150,6 +150,16 @@ static void check_order(const struct head *m, const struct tft_kv_shape *shape,
     }
 }
 
+static void check_count(const struct head *m, enum tft_kv_which which)
+{
+    uint32_t is[TFT_FISHER_CHOICES], want[TFT_FISHER_CHOICES] = {0};
+    tft_fisher_count(&m->h, which, is);
+    for (uint32_t p = m->h.pad; p < m->h.end; p++)
+        for (unsigned i = 0; i < TFT_FISHER_CHOICES; i++)
+            want[i] += fisher_bits(m->half[p]) == tft_fisher_choices[i];
+    assert_memory_equal(is, want, sizeof is);
+}
+
 /* A unit has the bits of the least loss and price, or the bits of the unit before. */
 static void prices(void **state)
 {
@@ -165,6 +175,7 @@ static void prices(void **state)
             assert_int_equal(m.h.end, (dims[i] + unit - 1) / unit * unit);
             assert_int_equal(m.h.pad, m.h.end - dims[i]);
             check_order(&m, &shape, s, table + (TFT_FISHER_LOSS + 1) * dims[i]);
+            check_count(&m, s);
             for (uint32_t p = 0; p < m.h.end; p += unit) {
                 uint32_t best = 0;
                 double least = INFINITY;

@@ -75,10 +75,13 @@ static int draw(const struct facts *f, const char *path)
     char title[256];
     if (!f->runs)
         return cli_fail("%s", f->why_not.msg);
+    if (!f->fisher.wanted)
+        return cli_fail("%s: --svg draws the report of --activations FILE, or, with --kv fisher, "
+                        "the bits of that KV cache",
+                        path);
     if (!f->fisher.n)
-        return cli_fail("%s: --svg draws the report of --activations FILE, or the bits of the KV "
-                        "cache fisher, for which this file is not calibrated, or which --kv has "
-                        "to name",
+        return cli_fail("%s: not calibrated for the KV cache fisher: make the file with tuffet "
+                        "quantize --kv fisher",
                         path);
     snprintf(title, sizeof title, "Bits of channels in %.80s, %.80s", drawing_file_name(path),
              f->kv);

@@ -43,8 +43,9 @@ static void json_number(const char *key, uint64_t n, bool known)
 static void json_shares(const struct fisher_bits *b, enum tft_kv_which which)
 {
     for (size_t l = 0; l < b->n; l++)
-        for (size_t i = 0; i < FISHER_CHOICES; i++)
-            printf("%s%.6g", i ? "," : l ? "],[" : "[[", b->share[which][l * FISHER_CHOICES + i]);
+        for (size_t i = 0; i < TFT_FISHER_CHOICES; i++)
+            printf("%s%.6g", i ? "," : l ? "],[" : "[[",
+                   b->share[which][l * TFT_FISHER_CHOICES + i]);
     fputs("]]", stdout);
 }
 
@@ -55,8 +56,8 @@ static void json_bits(const struct fisher_bits *b)
         fputs("null", stdout);
         return;
     }
-    for (size_t i = 0; i < FISHER_CHOICES; i++)
-        printf("%s%u", i ? "," : "{\"bits\":[", fisher_choices[i]);
+    for (size_t i = 0; i < TFT_FISHER_CHOICES; i++)
+        printf("%s%u", i ? "," : "{\"bits\":[", tft_fisher_choices[i]);
     for (size_t l = 0; l < b->n; l++)
         printf("%s%" PRIu32, l ? "," : "],\"layers\":[", b->layer[l]);
     fputs("],\"keys\":", stdout);

@@ -101,12 +101,12 @@ static void show_bits(const struct fisher_bits *b, enum tft_kv_which which)
 {
     put_label(which == TFT_KV_K ? "  keys" : "  values");
     printf("%.2f bits a channel:", fisher_bits_mean(b, which));
-    for (size_t i = 0; i < FISHER_CHOICES; i++) {
+    for (size_t i = 0; i < TFT_FISHER_CHOICES; i++) {
         double sum = 0;
         for (size_t l = 0; l < b->n; l++)
-            sum += b->share[which][l * FISHER_CHOICES + i] / b->n;
+            sum += b->share[which][l * TFT_FISHER_CHOICES + i] / b->n;
         if (sum > 0)
-            printf("%s %.0f %% have %u", i ? "," : "", 100 * sum, fisher_choices[i]);
+            printf("%s %.0f %% have %u", i ? "," : "", 100 * sum, tft_fisher_choices[i]);
     }
     putchar('\n');
 }

@@ -5,23 +5,6 @@
 #include "plot.h"
 #include "run/session.h"
 
-const unsigned fisher_choices[FISHER_CHOICES] = {0, 1, 2, 3, 4, 8};
-static const enum tft_bits widths[FISHER_CHOICES] = {
-    0, TFT_BITS_1, TFT_BITS_2, TFT_BITS_3, TFT_BITS_4, TFT_BITS_8};
-
-/* Adds 1 / channels of the layer for each channel of a head. */
-static void add_head(const struct tft_fisher_head *h, enum tft_kv_which which,
-                     struct tft_kv_heads heads, double *share)
-{
-    uint32_t unit = which == TFT_KV_K ? TFT_QUAD : TFT_PANEL, place = 0;
-    for (int i = 0; i < FISHER_CHOICES; i++) {
-        uint32_t end = i ? place + h->units[widths[i]] * unit : h->first,
-                 from = place > h->pad ? place : h->pad;
-        share[i] += end > from ? (double)(end - from) / ((double)heads.n * heads.dim) : 0;
-        place = end;
-    }
-}
-
 static void read_layer(struct fisher_bits *b, const struct tft_kv_shape *shape, uint32_t l,
                        float price)
 {
@@ -29,8 +12,12 @@ static void read_layer(struct fisher_bits *b, const struct tft_kv_shape *shape, 
     for (enum tft_kv_which which = TFT_KV_K; which < TFT_KV_SIDES; which++)
         for (uint32_t i = 0; i < heads.n; i++) {
             struct tft_fisher_head h = {0};
+            uint32_t channels[TFT_FISHER_CHOICES];
+            double *share = b->share[which] + (size_t)b->n * TFT_FISHER_CHOICES;
             tft_fisher_share(&h, shape, which, tft_fisher_table(shape, which, l, i), price);
-            add_head(&h, which, heads, b->share[which] + (size_t)b->n * FISHER_CHOICES);
+            tft_fisher_count(&h, which, channels);
+            for (int k = 0; k < TFT_FISHER_CHOICES; k++)
+                share[k] += channels[k] / ((double)heads.n * heads.dim);
         }
     b->layer[b->n++] = l;
 }
@@ -39,12 +26,12 @@ bool fisher_bits_read(struct fisher_bits *b, const struct tft_model *m, const ch
 {
     struct tft_kv_policy policy;
     struct tft_kv_shape shape = tft_model_kv_shape(m);
-    if (tft_kv_parse(&policy, kv, NULL) != TFT_OK || !tft_kv_is_fisher(&policy) ||
-        !m->kv_fisher[TFT_KV_K] || !tft_fisher_fits(&shape))
+    b->wanted = tft_kv_parse(&policy, kv, NULL) == TFT_OK && tft_kv_is_fisher(&policy);
+    if (!b->wanted || !m->kv_fisher[TFT_KV_K] || !tft_fisher_fits(&shape))
         return true;
     b->layer = malloc(m->n_kv_layer * sizeof *b->layer);
     for (int i = 0; i < TFT_KV_SIDES; i++)
-        b->share[i] = calloc(m->n_kv_layer, FISHER_CHOICES * sizeof *b->share[i]);
+        b->share[i] = calloc(m->n_kv_layer, TFT_FISHER_CHOICES * sizeof *b->share[i]);
     if (!b->layer || !b->share[TFT_KV_K] || !b->share[TFT_KV_V])
         return false;
     float price = tft_fisher_price(&shape, tft_kv_bits(&policy.k, 0));
@@ -57,15 +44,15 @@ bool fisher_bits_read(struct fisher_bits *b, const struct tft_model *m, const ch
 double fisher_bits_mean(const struct fisher_bits *b, enum tft_kv_which which)
 {
     double sum = 0;
-    for (size_t i = 0; i < (size_t)b->n * FISHER_CHOICES; i++)
-        sum += b->share[which][i] * fisher_choices[i % FISHER_CHOICES];
+    for (size_t i = 0; i < (size_t)b->n * TFT_FISHER_CHOICES; i++)
+        sum += b->share[which][i] * tft_fisher_choices[i % TFT_FISHER_CHOICES];
     return sum / b->n;
 }
 
 void fisher_bits_draw(const struct fisher_bits *b, const char *title, FILE *f)
 {
-    static const char *const parts[FISHER_CHOICES] = {"0 bits", "1 bit",  "2 bits",
-                                                      "3 bits", "4 bits", "8 bits"};
+    static const char *const parts[TFT_FISHER_CHOICES] = {"0 bits", "1 bit",  "2 bits",
+                                                          "3 bits", "4 bits", "8 bits"};
     static const char *const panels[TFT_KV_SIDES] = {"keys", "values"};
     plot_shares(f, &(struct plot_shares){.title = title,
                                          .x_title = "channels",
@@ -74,7 +61,7 @@ void fisher_bits_draw(const struct fisher_bits *b, const char *title, FILE *f)
                                          .part = parts,
                                          .row = b->layer,
                                          .rows = b->n,
-                                         .n_parts = FISHER_CHOICES,
+                                         .n_parts = TFT_FISHER_CHOICES,
                                          .n_panels = TFT_KV_SIDES,
                                          .share = (const double *const *)b->share});
 }

@@ -7,13 +7,11 @@
 #include "kv/fisher.h"
 #include "model/model.h"
 
-enum { FISHER_CHOICES = 6 };
-extern const unsigned fisher_choices[FISHER_CHOICES]; /* bits, ascending */
-
 struct fisher_bits {
-    uint32_t n;      /* layers of the cache without a window; 0: the cache is another one */
+    bool wanted;     /* the cache is fisher */
+    uint32_t n;      /* its layers without a window; 0: the file is not calibrated for it */
     uint32_t *layer; /* [n] their numbers in the cache */
-    double *share[TFT_KV_SIDES]; /* [n, FISHER_CHOICES] of a layer's channels, by their bits */
+    double *share[TFT_KV_SIDES]; /* [n, TFT_FISHER_CHOICES] of a layer's channels, by their bits */
 };
 
 /* kv: a valid cache. b is all zeros before. Returns false if out of memory. */
