@@ -15,12 +15,18 @@
  *   PACKED_RUNS                 1 if there are p_run, sums of four quads of numbers up to 31:
  *                               p_run_dot(sum, w, x, first), and p_run_add(acc, sum); else 0
  *   PACKED_TOKENS               of a tile: at most 6
+ *   PACKED_REST                 of a tile of groups of 16, or of the tokens that are left after
+ *                               whole tiles: at most PACKED_TOKENS, the default
  *   PACKED_PANELS               1 or 2
  */
 #ifndef TFT_TEMPLATE_GEMM_PACKED_H
 #define TFT_TEMPLATE_GEMM_PACKED_H
 
 #include "packed_unpack.h"
+
+#ifndef PACKED_REST
+#define PACKED_REST PACKED_TOKENS
+#endif
 
 enum {
     PACKED_RANGE = 512,
@@ -29,6 +35,7 @@ enum {
 
 _Static_assert(PACKED_RANGE % TFT_PACKED_BLOCK == 0, "a range is a whole number of records");
 _Static_assert(PACKED_TOKENS >= 1 && PACKED_TOKENS <= 6, "packed_tokens has the smaller tiles");
+_Static_assert(PACKED_REST >= 1 && PACKED_REST <= PACKED_TOKENS, "so are those of the rest");
 _Static_assert(PACKED_PANELS == 1 || PACKED_PANELS == 2, "packed_tokens has a case for each");
 
 /* A range of columns of some panels, unpacked. */
@@ -270,7 +277,7 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
 
 #define PACKED_CASE(tokens)                                                                        \
     case tokens:                                                                                   \
-        if (tokens > PACKED_TOKENS)                                                                \
+        if (!PACKED_HAS(tokens))                                                                   \
             break;                                                                                 \
         if (2 * tokens >= PACKED_TOKENS && np == PACKED_PANELS)                                    \
             packed_tile(g, w, m, 0, PACKED_MOST(tokens), PACKED_PANELS, &fetched, kind);           \
@@ -278,16 +285,33 @@ FORCE_INLINE void packed_tile(const struct tft_gemm_packed *g, const struct pack
             for (size_t p = 0; p < np; p++)                                                        \
                 packed_tile(g, w, m, p, PACKED_MOST(tokens), 1, &fetched, kind);                   \
         break
-#define PACKED_MOST(tokens) ((tokens) <= PACKED_TOKENS ? (tokens) : 1)
+#define PACKED_HAS(tokens) ((tokens) <= PACKED_REST || (tokens) == most)
+#define PACKED_MOST(tokens) (PACKED_HAS(tokens) ? (tokens) : 1)
 
-/* All tokens with np panels, in tiles of about equal size. Fewer tokens than half of PACKED_TOKENS
-   are a single tile, and take one panel at a time. */
+FORCE_INLINE size_t packed_most(size_t group)
+{
+    return group == TFT_PACKED_GROUP ? PACKED_REST : PACKED_TOKENS;
+}
+
+/* The tokens of the next tile of at most so many: tiles are of about equal size, or the last ones
+   of PACKED_REST. */
+FORCE_INLINE size_t packed_tile_tokens(size_t left, size_t most)
+{
+    if (PACKED_REST < most && left >= most)
+        return most;
+    size_t tiles = (left + PACKED_REST - 1) / PACKED_REST;
+    return (left + tiles - 1) / tiles;
+}
+
+/* All tokens with np panels. Fewer tokens than half of PACKED_TOKENS are a single tile, and take
+   one panel at a time. */
 FORCE_INLINE void packed_tokens(const struct tft_gemm_packed *g, const struct packed_range *w,
                                 size_t np, struct packed_kind kind)
 {
-    size_t tiles = (g->M + PACKED_TOKENS - 1) / PACKED_TOKENS, fetched = 0;
-    for (size_t m = 0, mt; m < g->M; m += mt, tiles--) {
-        mt = (g->M - m + tiles - 1) / tiles;
+    const size_t most = packed_most(kind.group);
+    size_t fetched = 0;
+    for (size_t m = 0, mt; m < g->M; m += mt) {
+        mt = packed_tile_tokens(g->M - m, most);
         switch (mt) {
             PACKED_CASE(1);
             PACKED_CASE(2);
@@ -373,9 +397,9 @@ static void ISA(packed_few)(const struct tft_gemm_packed *g, tft_gemm_packed_fn 
 }
 
 /* The bytes of packed_range.fetch: all tiles together prefetch `bytes`. */
-FORCE_INLINE size_t packed_part(size_t bytes, size_t M, size_t steps)
+FORCE_INLINE size_t packed_part(size_t bytes, size_t M, size_t most, size_t steps)
 {
-    size_t times = (M + PACKED_TOKENS - 1) / PACKED_TOKENS * steps;
+    size_t times = (M + most - 1) / most * steps;
     return (bytes / times + PACKED_LINE) / PACKED_LINE * PACKED_LINE;
 }
 
@@ -397,7 +421,8 @@ static void ISA(gemm_packed)(const struct tft_gemm_packed *g)
             w.end = min_size(g->K, w.first + PACKED_RANGE);
             size_t bytes = (w.end - w.first) / how->block * record;
             bool done = w.end == g->K;
-            w.fetch = packed_part(bytes, g->M, (w.end - w.first) / TFT_STEP_GROUP);
+            w.fetch = packed_part(bytes, g->M, packed_most(how->group),
+                                  (w.end - w.first) / TFT_STEP_GROUP);
             w.next_bytes = done && w.n + PACKED_PANELS * TFT_PANEL >= g->N ? 0 : bytes;
             for (size_t p = 0; p < PACKED_PANELS; p++) {
                 const uint8_t *from =

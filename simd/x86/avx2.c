@@ -63,9 +63,10 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 static inline ireg i_magnitude(ireg w) { return _mm256_abs_epi8(w); }
 static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 
-/* 6 sums and 6 floats; some of 4 registers of weights and 2 of a token wait in memory. Tiles of 6
-   would be a tenth faster for groups of 32, but clang takes 20 minutes for them with sanitizers. */
-#define PACKED_TOKENS 3
+/* Tiles of 3 have 6 sums and 6 floats; some of 4 registers of weights and 2 of a token wait in
+   memory. Those of 6 keep their floats there, which pays for sums of groups of 32. */
+#define PACKED_TOKENS 6
+#define PACKED_REST 3
 #define PACKED_PANELS 1
 #include "packed_madd.h"
 
