@@ -293,8 +293,8 @@ FORCE_INLINE size_t packed_most(size_t group)
     return group == TFT_PACKED_GROUP ? PACKED_REST : PACKED_TOKENS;
 }
 
-/* The tokens of the next tile of at most so many: tiles are of about equal size, or the last ones
-   of PACKED_REST. */
+/* The tokens of the next tile, at most `most`. Tiles are of about equal size. Where PACKED_REST is
+   smaller, whole tiles come first, and what is left is cut into tiles of PACKED_REST. */
 FORCE_INLINE size_t packed_tile_tokens(size_t left, size_t most)
 {
     if (PACKED_REST < most && left >= most)
