@@ -43,6 +43,7 @@ struct conversion {
     float *floats;   /* the current layer's weights before rounding; NULL: they are not kept */
     uint32_t stages; /* runs of the text through the current layer before all weights are rounded */
     bool advances;   /* the float model's stream goes on in the current run */
+    uint32_t end;    /* what the current run needs of the layer: layers_compute_until */
     int now;      /* the matrix being rounded; the input, while AWQ scales it */
 };
 

@@ -134,6 +134,27 @@ void layers_load(struct layers *y, uint32_t l)
         take_factors(y, b);
 }
 
+static void leave_out(const struct tft_kernels *kern, const struct tft_mat *w,
+                      const struct tft_product *p, size_t begin, size_t end)
+{
+    (void)kern;
+    (void)w;
+    for (uint32_t i = 0; i < p->n && !p->add; i++)
+        memset(p->y + i * p->ldy, 0, (end - begin) * sizeof *p->y);
+}
+
+static const struct tft_format left_out = {
+    .name = "none", .type = TFT_F32, .num = TFT_NUM_F32, .product = leave_out};
+
+void layers_compute_until(struct layers *y, uint32_t l, uint32_t end)
+{
+    struct tft_layer *b = &y->m->layer[l];
+    for (int i = 0; i < LAYER_MATS; i++)
+        if (layers_linear(b, i))
+            layers_linear(b, i)->w.format =
+                quantize_matrix_input(b, i) < end ? &tft_format_f32 : &left_out;
+}
+
 void layers_swap(struct layers *y, uint32_t l, float **other)
 {
     float *own = y->weights;

@@ -86,6 +86,11 @@ enum { LAYER_READERS = 4 };
    number. */
 size_t layers_readers(struct tft_layer *b, uint32_t which, struct tft_linear *l[LAYER_READERS]);
 
+/* From now on, loaded layer l leaves out the products of matrices that read inputs `end` and later
+   ones (TFT_IN_ATTN ..): zeros are their results. With TFT_INPUT_KINDS it computes all. Not for
+   layers with experts, or with a mixer beside attention: their inputs have another order. */
+void layers_compute_until(struct layers *y, uint32_t l, uint32_t end);
+
 /* Makes the loaded layer use the weights at *other, [n_weights]; *other gets its own. */
 void layers_swap(struct layers *y, uint32_t l, float **other);
 
