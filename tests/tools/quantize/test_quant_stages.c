@@ -1,5 +1,5 @@
-/* What a run of the text through a part of a layer gives: the inputs up to that part are those of
-   the whole layer, and weights are rounded to the same codes. */
+/* A run of the text through a part of a layer gives the same inputs as a run through the whole
+   layer, and weights are rounded to the same codes. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -87,7 +87,7 @@ static void check_toy(const struct toy *t)
     tft_model_close(m);
 }
 
-static void inputs_are_those_of_the_whole_layer(void **state)
+static void inputs_are_as_in_the_whole_layer(void **state)
 {
     (void)state;
     for (int i = 0; i < N_TOYS; i++)
@@ -124,9 +124,10 @@ static void check_codes(const struct tft_source *a, const struct tft_source *b, 
     assert_memory_equal(x->data, y->data, (size_t)x->bytes);
 }
 
-/* A matrix makes up for the errors of those before it: what comes after it does not count. So the
-   last input of a file, whose runs compute all of the float layer, rounds as one in between. */
-static void codes_are_those_of_the_whole_layer(void **state)
+/* A matrix makes up for the errors of earlier ones: what comes after it does not count. So the
+   matrices of the last input with 4 bits, whose run computes all of the float layer, get the same
+   codes as in a file where more have 4 bits. */
+static void codes_are_as_with_the_whole_layer(void **state)
 {
     (void)state;
     static const char *const names[][3] = {
@@ -154,8 +155,8 @@ static void codes_are_those_of_the_whole_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_are_those_of_the_whole_layer),
-        cmocka_unit_test(codes_are_those_of_the_whole_layer),
+        cmocka_unit_test(inputs_are_as_in_the_whole_layer),
+        cmocka_unit_test(codes_are_as_with_the_whole_layer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
