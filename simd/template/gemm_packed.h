@@ -15,8 +15,8 @@
  *   PACKED_RUNS                 1 if there are p_run, sums of four quads of numbers up to 31:
  *                               p_run_dot(sum, w, x, first), and p_run_add(acc, sum); else 0
  *   PACKED_TOKENS               of a tile: at most 6
- *   PACKED_REST                 of a tile of groups of 16, or of the tokens that are left after
- *                               whole tiles: at most PACKED_TOKENS, the default
+ *   PACKED_REST                 of a tile of weights in groups of 16, and of the last tiles of
+ *                               other weights: at most PACKED_TOKENS, the default
  *   PACKED_PANELS               1 or 2
  */
 #ifndef TFT_TEMPLATE_GEMM_PACKED_H
@@ -294,7 +294,7 @@ FORCE_INLINE size_t packed_most(size_t group)
 }
 
 /* The tokens of the next tile, at most `most`. Tiles are of about equal size. Where PACKED_REST is
-   smaller, whole tiles come first, and what is left is cut into tiles of PACKED_REST. */
+   smaller, whole tiles come first, and the rest is cut into tiles of PACKED_REST. */
 FORCE_INLINE size_t packed_tile_tokens(size_t left, size_t most)
 {
     if (PACKED_REST < most && left >= most)

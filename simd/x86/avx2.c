@@ -63,8 +63,9 @@ static inline d_acc d_dot(d_acc acc, d_weights w, d_bytes x, size_t s)
 static inline ireg i_magnitude(ireg w) { return _mm256_abs_epi8(w); }
 static inline ireg i_signed(ireg x, ireg w) { return _mm256_sign_epi8(x, w); }
 
-/* Tiles of 3 have 6 sums and 6 floats; some of 4 registers of weights and 2 of a token wait in
-   memory. Those of 6 keep their floats there, which pays for sums of groups of 32. */
+/* A tile of 3 tokens has 6 registers of sums and 6 of floats; some of 4 of weights and 2 of a token
+   wait in memory. In a tile of 6 the floats wait there. That is faster if a group has 32 columns,
+   and slower if it has 16. */
 #define PACKED_TOKENS 6
 #define PACKED_REST 3
 #define PACKED_PANELS 1

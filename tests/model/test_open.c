@@ -1,5 +1,5 @@
-/* What tft_model_open and its sisters promise: memory, progress, options, data in memory or in an
-   open file. */
+/* The promises of tft_model_open and its sisters: memory, progress, options, data in memory or in
+   an open file. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -9,30 +9,6 @@
 #include "edited_toys.h"
 #include "memory.h"
 #include "run/session.h"
-
-static const struct toy llama = {.arch = "llama",
-                                .n_vocab = TOY_VOCAB,
-                                .n_ctx = 64,
-                                .n_embd = 24,
-                                .n_layer = 2,
-                                .n_head = 4,
-                                .n_head_kv = 2,
-                                .head_dim = 8,
-                                .n_ff = 40,
-                                .n_rot = 8,
-                                .vocab = "llama"};
-
-static const struct toy q8 = {.arch = "llama",
-                              .n_vocab = 64,
-                              .n_ctx = 64,
-                              .n_embd = 64,
-                              .n_layer = 2,
-                              .n_head = 4,
-                              .n_head_kv = 2,
-                              .head_dim = 16,
-                              .n_ff = 96,
-                              .n_rot = 16,
-                              .type = TFT_Q8_0};
 
 /* A session that has computed three tokens. */
 static struct tft_session *begun(const struct tft_model *m)
@@ -49,7 +25,7 @@ static struct tft_session *begun(const struct tft_model *m)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    struct toy with_vocab = q8;
+    struct toy with_vocab = toys[Q8];
     with_vocab.n_vocab = TOY_VOCAB;
     with_vocab.vocab = "gpt2";
     with_vocab.chat_template = "{{ nothing }}";
@@ -85,7 +61,7 @@ static void every_allocation_may_fail(void **state)
 static void templates_for_tools(void **state)
 {
     (void)state;
-    struct toy toy = q8;
+    struct toy toy = toys[Q8];
     const char *const rows[][3] = {
         {NULL, NULL, NULL}, {"a", NULL, "a"}, {"a", "b", "b"}, {NULL, "b", "b"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -105,7 +81,7 @@ static void in_memory(void **state)
     struct tft_map file;
     struct tft_model *m, *n;
     struct tft_error err;
-    const char *path = written(&q8);
+    const char *path = written(&toys[Q8]);
     assert_int_equal(tft_port_map(&file, path), 0);
     char *block = tft_port_alloc((file.size + 127) / 64 * 64, 64);
     for (size_t off = 1; off < 32; off++) {
@@ -122,7 +98,7 @@ static void in_memory(void **state)
     n = opened(path);
     assert_int_equal(tft_model_open_mem(&m, block + 32, file.size, NULL, NULL), TFT_OK);
     struct tft_session *s = begun(m), *t = begun(n);
-    assert_memory_equal(tft_logits(s, 0), tft_logits(t, 0), q8.n_vocab * sizeof(float));
+    assert_memory_equal(tft_logits(s, 0), tft_logits(t, 0), toys[Q8].n_vocab * sizeof(float));
     tft_session_close(s);
     tft_session_close(t);
     tft_model_close(m);
@@ -138,7 +114,7 @@ static void in_an_open_file(void **state)
     struct tft_map file;
     struct tft_model *m, *n;
     struct tft_error err;
-    const char *path = written(&q8), *package = in_folder("package");
+    const char *path = written(&toys[Q8]), *package = in_folder("package");
     enum { AT = 5 * 4096 + 96, BEHIND = 50 };
     static const char filler[AT];
     assert_int_equal(tft_port_map(&file, path), 0);
@@ -157,7 +133,7 @@ static void in_an_open_file(void **state)
         assert_int_equal(status, TFT_OK);
         close(i ? whole : fd);
         struct tft_session *s = begun(m);
-        assert_memory_equal(tft_logits(s, 0), tft_logits(t, 0), q8.n_vocab * sizeof(float));
+        assert_memory_equal(tft_logits(s, 0), tft_logits(t, 0), toys[Q8].n_vocab * sizeof(float));
         tft_session_close(s);
         tft_model_close(m);
     }
@@ -217,7 +193,7 @@ static void watch(void *user, double done)
 static void progress_goes_from_0_to_1(void **state)
 {
     (void)state;
-    const char *path = written(&q8);
+    const char *path = written(&toys[Q8]);
     for (int threads = 1; threads <= 5; threads += 2)
         for (int weights = TFT_WEIGHTS_STORED; weights <= TFT_WEIGHTS_BF16; weights++) {
             struct progress p = {0};
@@ -237,7 +213,7 @@ static void progress_goes_from_0_to_1(void **state)
 static void options_out_of_range(void **state)
 {
     (void)state;
-    const char *path = written(&llama);
+    const char *path = written(&toys[LLAMA]);
     struct tft_model *m;
     struct tft_model_opts o = {.size = sizeof o, .n_threads = -1};
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_ERR_ARG);
@@ -264,7 +240,7 @@ static void a_vocabulary_alone(void **state)
     struct tft_error err;
     struct tft_model_opts o = {.size = sizeof o, .vocab_only = true};
     struct edit bert = {.name = "general.architecture", .what = STR, .text = "bert"};
-    const char *path = edited(written(&llama), &bert);
+    const char *path = edited(written(&toys[LLAMA]), &bert);
     assert_int_equal(tft_model_open(&m, path, &o, NULL), TFT_OK);
     struct tft_model_info info = {.size = sizeof info};
     tft_model_describe(m, &info);
@@ -276,9 +252,7 @@ static void a_vocabulary_alone(void **state)
     assert_non_null(strstr(err.msg, "vocab_only"));
     tft_model_close(m);
 
-    struct toy mute = llama;
-    mute.vocab = NULL;
-    path = written(&mute);
+    path = written(&toys[QWEN2]);
     assert_int_equal(tft_model_open(&m, path, &o, &err), TFT_ERR_FORMAT);
     assert_non_null(strstr(err.msg, "there is no tokenizer in it"));
 }
@@ -293,7 +267,7 @@ static void a_model_for_embeddings(void **state)
     struct toy_number numbers[N][2] = {{{0}}}; /* written() tells toys apart by their pointers */
     char identity[N][TFT_IDENTITY];
     for (uint32_t i = 0; i < N; i++) {
-        struct toy t = llama;
+        struct toy t = toys[LLAMA];
         struct tft_model_info info = {.size = sizeof info};
         numbers[i][0] = (struct toy_number){"pooling_type", TOY_U32, i};
         t.numbers = numbers[i];
@@ -324,7 +298,7 @@ static void the_path_is_the_callers(void **state)
     struct tft_model *m;
     struct tft_session *s;
     struct tft_error err;
-    snprintf(path, sizeof path, "%s", written(&llama));
+    snprintf(path, sizeof path, "%s", written(&toys[LLAMA]));
     assert_int_equal(tft_model_open(&m, path, NULL, NULL), TFT_OK);
     memset(path, '?', sizeof path - 1);
     struct tft_session_opts o = {.size = sizeof o, .capacity = 1u << 30};

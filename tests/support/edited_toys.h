@@ -1,4 +1,5 @@
-/* Toys with one thing changed. The test's setup is make_folder of folder.h. */
+/* Toys of several architectures, and files of them with one thing changed. The test's setup is
+   make_folder of folder.h. */
 #ifndef TFT_TEST_EDITED_TOYS_H
 #define TFT_TEST_EDITED_TOYS_H
 
@@ -8,6 +9,123 @@
 #include "folder.h"
 #include "toy.h"
 #include "tuffet.h"
+
+/* Two layers use keys and values of the first two. */
+static const bool gemma4_windows[] = {true, false, true, false};
+static const uint32_t gemma4_ffs[] = {40, 40, 56, 56};
+static const struct toy_number gemma4_numbers[] = {
+    {"attention.sliding_window", TOY_U32, 30},
+    {"attention.key_length_swa", TOY_U32, 8},
+    {"attention.value_length_swa", TOY_U32, 8},
+    {"attention.shared_kv_layers", TOY_U32, 2},
+    {"embedding_length_per_layer_input", TOY_U32, 12},
+    {0}};
+
+static const struct toy toys[] = {
+    {.arch = "llama",
+     .n_vocab = TOY_VOCAB,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .vocab = "llama"},
+    {.arch = "qwen2",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .tied = true},
+    {.arch = "qwen3",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8},
+    {.arch = "gpt2",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 3,
+     .n_head_kv = 3,
+     .head_dim = 8,
+     .n_ff = 40,
+     .tied = true},
+    {.arch = "llama",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 1,
+     .n_head = 2,
+     .n_head_kv = 1,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .llama3_scaling = true},
+    {.arch = "llama",
+     .n_vocab = 64,
+     .n_ctx = 64,
+     .n_embd = 64,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_ff = 96,
+     .n_rot = 16,
+     .type = TFT_Q8_0},
+    {.arch = "gemma3",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .tied = true},
+    {.arch = "granite",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 2,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 8,
+     .n_ff = 40,
+     .n_rot = 8,
+     .tied = true},
+    {.arch = "gemma4",
+     .n_vocab = 30,
+     .n_ctx = 64,
+     .n_embd = 24,
+     .n_layer = 4,
+     .n_head = 4,
+     .n_head_kv = 2,
+     .head_dim = 16,
+     .n_ff = 40,
+     .n_rot = 16,
+     .windows = gemma4_windows,
+     .ffs = gemma4_ffs,
+     .tied = true,
+     .numbers = gemma4_numbers},
+};
+enum { LLAMA, QWEN2, QWEN3, GPT2, LLAMA3, Q8, GEMMA3, GRANITE, GEMMA4, N_TOYS };
+
+/* ---- a toy with one thing changed */
 
 enum what { DROP, U32, F32, STR, ARRAY, TENSOR_TYPE, TENSOR_SHAPE, TENSOR_FILL };
 

@@ -2,8 +2,8 @@
 
 /* In float passes over the calibration text at the machine's peak: 12 minutes on one core of 176
    GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). GPTQ runs the text
-   through a layer as far as each of four inputs, twice, and at the end: 4.7 times instead of once in
-   the shape of tinyllama, where its sums over pairs of channels take as long as two passes. */
+   through parts of a layer, 4.7 layers in all in the shape of tinyllama, and its sums over pairs of
+   channels are as many operations as two layers. */
 enum { PASSES = 7, GPTQ_PASSES = 6 };
 
 /* Of the cache fisher: to calibrate it in a plain file of that model takes 18 minutes of CPU time

@@ -43,7 +43,8 @@ struct conversion {
     float *floats;   /* the current layer's weights before rounding; NULL: they are not kept */
     uint32_t stages; /* runs of the text through the current layer before all weights are rounded */
     bool advances;   /* the float model's stream goes on in the current run */
-    uint32_t end;    /* what the current run needs of the layer: layers_compute_until */
+    uint32_t end, exact_end; /* of the current run, and of the float model's beside it: products
+                                from this input on are left out (layers_compute_until) */
     int now;      /* the matrix being rounded; the input, while AWQ scales it */
 };
 

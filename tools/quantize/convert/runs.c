@@ -17,8 +17,9 @@ bool runs_on_window(void *user, double done)
     return conversion_step(c, done);
 }
 
-/* A run that sums the moments of one input needs the matrices before it alone. That of ffn_down
-   needs all, since the residual stream at the end of the layer counts, too. */
+/* The input from which on a run for the moments of `inputs` may leave out products. A run for one
+   input needs the matrices before it. The run for ffn_down's input needs all of them, because it
+   also sums the residual stream at the end of the layer. */
 static uint32_t end_of(const struct conversion *c, const struct tft_layer *b, uint32_t inputs)
 {
     uint32_t which = TFT_IN_ATTN;
@@ -47,14 +48,14 @@ static void run_exact(void *user, size_t i)
     c->stats.exact = true;
     if (c->floats)
         layers_swap(&c->y, c->layers_done, &c->floats);
-    layers_compute_until(&c->y, c->layers_done, c->advances ? TFT_INPUT_KINDS : c->end);
+    layers_compute_until(&c->y, c->layers_done, c->exact_end);
     layers_run_pass(&c->y, &(struct layers_pass){.part = LAYERS_LAYER,
                                                  .x = x,
                                                  .tokens = c->o->text + i * c->o->window,
                                                  .n = c->o->window,
                                                  .pos = c->o->n_prefix,
                                                  .layer = c->layers_done});
-    layers_compute_until(&c->y, c->layers_done, c->measuring ? TFT_INPUT_KINDS : c->end);
+    layers_compute_until(&c->y, c->layers_done, c->end);
     if (c->floats)
         layers_swap(&c->y, c->layers_done, &c->floats);
     c->stats.exact = false;
@@ -96,9 +97,11 @@ void runs_moments(struct conversion *c, uint32_t l, uint32_t left)
     c->stats.moments = &c->moments;
     moments_begin(&c->moments, &c->m->layer[l], next);
     c->advances = next == left;
-    c->end = end_of(c, &c->m->layer[l], next);
+    uint32_t end = end_of(c, &c->m->layer[l], next);
+    c->end = c->measuring ? TFT_INPUT_KINDS : end;
+    c->exact_end = c->advances ? TFT_INPUT_KINDS : end;
     c->y.before_window = c->exact ? run_exact : NULL;
-    layers_compute_until(&c->y, l, c->measuring ? TFT_INPUT_KINDS : c->end);
+    layers_compute_until(&c->y, l, c->end);
     layers_run_text(&c->y, l, true);
     layers_compute_until(&c->y, l, TFT_INPUT_KINDS);
     c->y.before_window = NULL;

@@ -1,8 +1,7 @@
 /*
- * The rows of a head's table but the losses (kv/fisher.h), from keys or values of a text. With F the
- * Fisher information of a channel (kv_fisher.h), u the sum of squares of its column in the output
- * matrices of the layers that read it, over the query heads, var its variance, and E the channels
- * of a head:
+ * The rows of a head's table except the losses (kv/fisher.h), from keys or values of a text. With F
+ * the Fisher information of a channel (kv_fisher.h), u the sum of squares of its column in the
+ * output matrices of the layers that read it, over the query heads, and var its variance:
  *
  *      key      w = F + 0.3 mean of F over the head
  *      value    w = u r + 0.05 mean of u r over the head        r = sum of F var / sum of u var
