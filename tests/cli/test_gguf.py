@@ -63,6 +63,18 @@ class Gguf(Case):
                                  "Q4_K" if base == "Q3_K" else "Q6_K")
             os.remove(out)
 
+    def test_floats_of_blocks(self):
+        """Codes of 4 bits as floats: 16 bytes hold 32 of them, the first half in the low bits."""
+        _, blocks = self.made("q4_0")
+        _, floats = self.made("f32", model=blocks)
+        name = "blk.0.attn_q.weight"
+        codes, want = self.tensors(blocks)[name], []
+        for i in range(0, len(codes), 18):
+            scale, *pairs = struct.unpack_from("<e16B", codes, i)
+            want += [scale * ((c & 15) - 8) for c in pairs] + [scale * ((c >> 4) - 8) for c in pairs]
+        self.assertEqual(self.tensors(floats)[name], struct.pack(f"<{len(want)}f", *want))
+        self.assertEqual(set(self.types(floats).values()), {"F32"})
+
     def test_the_same_bytes_on_any_number_of_threads(self):
         """The importance of columns does not depend on threads, and blocks do not."""
         files = []

@@ -185,7 +185,10 @@ static void mixes(void **state)
         assert_int_equal(mix_type(x, &s, &all[i]), want[i]);
     all[4].type = TFT_Q8_0; /* more bits than it gets, and fewer */
     assert_int_equal(mix_type(x, &s, &all[4]), TFT_Q6_K);
-    assert_int_equal(mix_type(mix_find("f16"), &s, &all[4]), TFT_Q8_0);
+    assert_int_equal(mix_type(mix_find("q8_0"), &s, &all[4]), TFT_Q8_0);
+    all[4].type = TFT_Q4_0;
+    assert_int_equal(mix_type(x, &s, &all[4]), TFT_Q4_0);
+    assert_int_equal(mix_type(mix_find("f16"), &s, &all[4]), TFT_F16);
     x = mix_find("q3_k_m"); /* of 8 layers, so ffn_down's first sixteenth is none */
     static const enum tft_dtype three[] = {TFT_Q6_K, TFT_Q5_K, TFT_F32, TFT_F32,
                                            TFT_Q4_K, TFT_Q5_0, TFT_F16};

@@ -187,5 +187,6 @@ enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s, const s
         return t->type;
     enum tft_dtype type =
         for_rows(is_head(s, t->name) ? x->head : of_layer(x, s, t->name), t->ne[0]);
-    return info->block > 1 && bits_of(t->type) <= bits_of(type) ? t->type : type;
+    bool is_smaller = info->block > 1 && bits_of(t->type) <= bits_of(type);
+    return is_smaller && mix_makes_blocks(x) ? t->type : type;
 }

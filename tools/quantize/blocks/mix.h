@@ -36,8 +36,8 @@ bool mix_keeps(const struct mix *x);
 /* Whether numbers become blocks, whose codes depend on a text. */
 bool mix_makes_blocks(const struct mix *x);
 
-/* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has as
-   many bits for it, or more. */
+/* The type of a tensor of the source in the new file. A tensor of codes stays if the mix has blocks
+   of as many bits for it, or more: they would gain nothing. A mix of floats expands it. */
 enum tft_dtype mix_type(const struct mix *x, const struct tft_source *s,
                         const struct tft_tensor *t);
 
