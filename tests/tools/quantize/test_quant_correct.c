@@ -10,7 +10,7 @@
 #include "tools/quantize/round/correct.h"
 #include "random.h"
 
-enum { ROWS = 37, COLS = 72, TOKENS = 300, GROUP = 32 };
+enum { ROWS = 70, COLS = 72, TOKENS = 300, GROUP = 32 };
 static struct tft_kernels kern;
 static float x[TOKENS][COLS], d[TOKENS][COLS]; /* by channel: inputs, and what they lack */
 static float lack[TOKENS][ROWS]; /* what the stream lacks that the outputs are added to */

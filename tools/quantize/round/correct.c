@@ -7,7 +7,9 @@
 #include "port/port.h"
 #include "tools/quantize/array.h"
 
-enum { LANES = 16 }; /* rows that are solved together */
+/* Rows that are solved together, and places that are solved before their part is subtracted from
+   the other places of these rows, as a product of matrices. */
+enum { ROWS = 64, BLOCK = 32 };
 
 /* The part of the way. Divergence in nats of stories15M (texts) / MiniMind2-Small (conversations),
    4 bits, groups of 32, ranges by token, if inputs alone are made up for:
@@ -20,7 +22,7 @@ struct correct_task {
     const struct metric *m;
     const struct correct_for *f;
     const struct tft_kernels *kern;
-    float *scratch; /* [threads, 3, n, LANES] */
+    float *scratch; /* [threads, 2 * ROWS + BLOCK, n] */
 };
 
 static size_t channel_of(const struct metric *m, size_t column)
@@ -28,21 +30,90 @@ static size_t channel_of(const struct metric *m, size_t column)
     return m->map ? m->map[column] : column;
 }
 
-/* Solves v L D L^T = u in place, for LANES rows. u: [n, LANES] by place */
-static void solve(const struct metric *m, float *u)
+/* y -= x part^T of minus part. y, x: [ROWS], n apart; part: [places, k] */
+static void subtract(const struct correct_task *t, float *y, const float *x, const float *part,
+                     size_t places, size_t k)
 {
-    size_t n = m->n;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < i; j++)
-            for (size_t lane = 0; lane < LANES; lane++)
-                u[i * LANES + lane] -= m->factor[i * n + j] * u[j * LANES + lane];
-    for (size_t i = 0; i < n; i++)
-        for (size_t lane = 0; lane < LANES; lane++)
-            u[i * LANES + lane] /= m->weight[i];
-    for (size_t j = n; j-- > 0;)
-        for (size_t i = 0; i < j; i++)
-            for (size_t lane = 0; lane < LANES; lane++)
-                u[i * LANES + lane] -= m->factor[j * n + i] * u[j * LANES + lane];
+    if (k)
+        t->kern->gemm[TFT_NUM_F32](&(struct tft_gemm){.y = y,
+                                                      .ldy = t->m->n,
+                                                      .x = x,
+                                                      .ldx = t->m->n,
+                                                      .w = part,
+                                                      .add = true,
+                                                      .M = ROWS,
+                                                      .N = places,
+                                                      .K = k});
+}
+
+/* A block of u with the places outside. A row of places is ROWS numbers, so that loops over rows
+   are vectors. */
+static void load(float (*v)[ROWS], const float *u, size_t n, size_t places)
+{
+    for (size_t i = 0; i < places; i++)
+        for (size_t row = 0; row < ROWS; row++)
+            v[i][row] = u[row * n + i];
+}
+
+static void store(float *u, float (*v)[ROWS], size_t n, size_t places)
+{
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t i = 0; i < places; i++)
+            u[row * n + i] = v[i][row];
+}
+
+/* z L^T = u in place. part: [BLOCK, n] scratch */
+static void solve_up(const struct correct_task *t, float *u, float *part)
+{
+    size_t n = t->m->n;
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t places = n - first < BLOCK ? n - first : BLOCK;
+        const float *l = t->m->factor + first * n;
+        float v[BLOCK][ROWS];
+        for (size_t i = 0; i < places; i++)
+            for (size_t k = 0; k < first; k++)
+                part[i * first + k] = -l[i * n + k];
+        subtract(t, u + first, u, part, places, first);
+        load(v, u + first, n, places);
+        for (size_t i = 0; i < places; i++)
+            for (size_t j = 0; j < i; j++)
+                for (size_t row = 0; row < ROWS; row++)
+                    v[i][row] -= l[i * n + first + j] * v[j][row];
+        store(u + first, v, n, places);
+    }
+}
+
+/* v L = u in place. part: [BLOCK, n] scratch */
+static void solve_down(const struct correct_task *t, float *u, float *part)
+{
+    size_t n = t->m->n;
+    for (size_t end = n, places; end > 0; end -= places) {
+        places = end % BLOCK ? end % BLOCK : BLOCK;
+        size_t first = end - places, after = n - end;
+        const float *l = t->m->factor + first;
+        float v[BLOCK][ROWS];
+        for (size_t k = 0; k < after; k++)
+            for (size_t i = 0; i < places; i++)
+                part[i * after + k] = -l[(end + k) * n + i];
+        subtract(t, u + first, u + end, part, places, after);
+        load(v, u + first, n, places);
+        for (size_t j = places; j-- > 0;)
+            for (size_t i = 0; i < j; i++)
+                for (size_t row = 0; row < ROWS; row++)
+                    v[i][row] -= l[(first + j) * n + i] * v[j][row];
+        store(u + first, v, n, places);
+    }
+}
+
+/* v L D L^T = u in place. u: [ROWS, n] by place */
+static void solve(const struct correct_task *t, float *u, float *part)
+{
+    size_t n = t->m->n;
+    solve_up(t, u, part);
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t i = 0; i < n; i++)
+            u[row * n + i] /= t->m->weight[i];
+    solve_down(t, u, part);
 }
 
 /* to: [rows, n] = W D + R by channel, of rows first ...; by_channel: [rows, n] scratch */
@@ -70,40 +141,39 @@ static void add_up(const struct correct_task *t, size_t first, size_t rows, floa
                                                       .K = n});
 }
 
-/* rows: at most LANES; scratch: [3, n, LANES] */
+/* rows: at most ROWS; scratch: [2 * ROWS + BLOCK, n] */
 static void correct_rows(const struct correct_task *t, size_t first, size_t rows, float *scratch)
 {
     const struct metric *m = t->m;
     size_t n = m->n;
-    float *w = t->w + first * n, *moved = scratch + n * LANES, *u = moved + n * LANES;
+    float *w = t->w + first * n, *moved = scratch + n * ROWS, *part = moved + n * ROWS,
+          *u = scratch; /* after the rows by channel */
     add_up(t, first, rows, scratch, moved);
-    for (size_t i = 0; i < n; i++)
-        for (size_t lane = 0; lane < LANES; lane++)
-            u[i * LANES + lane] =
-                lane < rows ? moved[lane * n + channel_of(m, m->column[i])] : 0;
-    solve(m, u);
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t i = 0; i < n; i++)
+            u[row * n + i] = row < rows ? moved[row * n + channel_of(m, m->column[i])] : 0;
+    solve(t, u, part);
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < n; i++) {
-            float *to = &w[row * n + m->column[i]], v = *to + SHARE * u[i * LANES + row];
+            float *to = &w[row * n + m->column[i]], v = *to + SHARE * u[row * n + i];
             *to = isfinite(v) ? v : *to;
         }
 }
 
-/* Threads take LANES rows in turns. */
+/* Threads take ROWS rows in turns. */
 static void correct_share(void *arg, int tid, int n_threads)
 {
     const struct correct_task *t = arg;
-    size_t n = t->m->n;
-    for (size_t i = (size_t)tid * LANES; i < t->rows; i += (size_t)n_threads * LANES)
-        correct_rows(t, i, t->rows - i < LANES ? t->rows - i : LANES,
-                     t->scratch + (size_t)tid * 3 * n * LANES);
+    for (size_t i = (size_t)tid * ROWS; i < t->rows; i += (size_t)n_threads * ROWS)
+        correct_rows(t, i, t->rows - i < ROWS ? t->rows - i : ROWS,
+                     t->scratch + (size_t)tid * (2 * ROWS + BLOCK) * t->m->n);
 }
 
 bool correct_weights(float *w, size_t rows, const struct metric *m, const struct correct_for *f,
                      const struct tft_kernels *kern, int n_threads)
 {
     struct correct_task t = {.w = w, .rows = rows, .m = m, .f = f, .kern = kern};
-    t.scratch = array_alloc(sizeof *t.scratch, m->n, 3 * LANES, (uint64_t)n_threads);
+    t.scratch = array_alloc(sizeof *t.scratch, m->n, 2 * ROWS + BLOCK, (uint64_t)n_threads);
     if (!t.scratch)
         return false;
     tft_port_team(n_threads, correct_share, &t);
