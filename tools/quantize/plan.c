@@ -1,10 +1,10 @@
 #include "tools/quantize/plan.h"
 
 /* In float passes over the calibration text at the machine's peak: 12 minutes on one core of 176
-   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). GPTQ runs the text
-   through parts of a layer, 4.7 layers in all in the shape of tinyllama, and its sums over pairs of
-   channels are as many operations as two layers. */
-enum { PASSES = 7, GPTQ_PASSES = 6 };
+   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). A plain file (--gguf) has
+   no prefix, ranges or trials. GPTQ takes 16 minutes more on two cores of 115 GFLOP/s: products
+   reach two thirds of the peak, and a third of the time goes into everything else. */
+enum { PASSES = 7, PLAIN_PASSES = 3, GPTQ_PASSES = 14 };
 
 /* Of the cache fisher: to calibrate it in a plain file of that model takes 18 minutes of CPU time
    on cores of 95 GFLOP/s, the time of six such passes, with the check at the end. */
@@ -44,14 +44,15 @@ static double memory_bytes(const struct tft_model *m, const struct quantize_opts
 }
 
 struct tft_quantize_plan quantize_plan_of(const struct tft_model *m, const struct quantize_opts *o,
-                                          uint32_t tokens, bool rewrites)
+                                          uint32_t tokens, bool plain, bool rewrites)
 {
+    int passes = (plain ? PLAIN_PASSES : PASSES) + GPTQ_PASSES * has_gptq(m, o);
     double file = file_bytes(m, o, mean_bits(m, o)),
            trial = file_bytes(m, o, 8), /* of a prefix, or for a search of bits */
         copies = rewrites ? 2 * file : file;
     return (struct tft_quantize_plan){
         .size = sizeof(struct tft_quantize_plan),
-        .operations = 2 * (PASSES + GPTQ_PASSES * has_gptq(m, o)) * (double)m->matmul_macs * tokens,
+        .operations = 2.0 * passes * (double)m->matmul_macs * tokens,
         .file = (uint64_t)file,
         .disk = (uint64_t)(copies > trial ? copies : trial),
         .memory = (uint64_t)memory_bytes(m, o, tokens),

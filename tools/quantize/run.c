@@ -484,7 +484,7 @@ static enum tft_status tell_plan(struct quantize_run *run)
     if (feedback) /* as of codes of 4 bits */
         memset(run->matrix_bits.bits, 4, (size_t)run->m->n_layer * LAYER_MATS);
     struct tft_quantize_plan plan = quantize_plan_of(
-        run->m, &run->o, o->calib_tokens,
+        run->m, &run->o, o->calib_tokens, run->plain.mix,
         o->n_system || o->kv_search || o->tune != TFT_TUNE_NONE || kv_fisher_wanted(o->kv));
     uint64_t fisher = kv_fisher_wanted(o->kv) ? kv_fisher_bytes(run->m) : 0;
     if (fisher && (!run->plain.mix || mix_makes_blocks(run->plain.mix))) /* else instead of them */

@@ -23,7 +23,8 @@ int statvfs(const char *path, struct statvfs *disk)
 
 enum { LAYERS = 2, WIDTH = 1000, VOCAB = 10000, PARAMS = 30000000, TOKENS = 1000 };
 
-static struct tft_quantize_plan plan_of(uint8_t bits, enum quantize_rotate rotate, bool rewrites)
+static struct tft_quantize_plan any_plan(uint8_t bits, enum quantize_rotate rotate, bool plain,
+                                         bool rewrites)
 {
     uint8_t all[LAYERS * LAYER_MATS];
     memset(all, bits, sizeof all);
@@ -33,7 +34,12 @@ static struct tft_quantize_plan plan_of(uint8_t bits, enum quantize_rotate rotat
                           .n_params = PARAMS,
                           .matmul_macs = PARAMS};
     struct quantize_opts o = {.bits = all, .rotate = rotate};
-    return quantize_plan_of(&m, &o, TOKENS, rewrites);
+    return quantize_plan_of(&m, &o, TOKENS, plain, rewrites);
+}
+
+static struct tft_quantize_plan plan_of(uint8_t bits, enum quantize_rotate rotate, bool rewrites)
+{
+    return any_plan(bits, rotate, false, rewrites);
 }
 
 static int planned(uint8_t bits, bool rewrites, const char *out)
@@ -54,16 +60,21 @@ static void sizes_are_those_of_the_file(void **state)
     assert_int_equal(eight.disk, eight.file);
     assert_int_equal(four.disk, eight.file); /* models that prefixes are tried with have 8 bits */
     assert_int_equal(plan_of(8, QUANTIZE_ROTATE_NONE, true).disk, 2 * eight.file);
-    assert_true(eight.operations == 2.0 * 7 * PARAMS * TOKENS);
-    assert_true(four.operations == 2.0 * 13 * PARAMS * TOKENS);
     assert_int_equal(four.memory - eight.memory, sizeof(float) * PARAMS / LAYERS);
 }
 
-static void fisher_takes_passes_of_its_own(void **state)
+/* A plain file to nearest takes less than half of the time of a W8A8 file, and GPTQ twice that time,
+   in either (tinyllama, tools/lab/accuracy.md). */
+static void passes(void **state)
 {
     (void)state;
+    double eight = plan_of(8, QUANTIZE_ROTATE_NONE, false).operations,
+           four = plan_of(4, QUANTIZE_ROTATE_NONE, false).operations,
+           nearest = any_plan(8, QUANTIZE_ROTATE_NONE, true, false).operations,
+           fed = any_plan(4, QUANTIZE_ROTATE_NONE, true, false).operations;
     struct tft_model m = {.matmul_macs = PARAMS};
-    assert_true(quantize_plan_fisher(&m, TOKENS) == 2.0 * 5 * PARAMS * TOKENS);
+    assert_true(nearest < eight / 2 && four == 3 * eight && four - eight == fed - nearest);
+    assert_true(quantize_plan_fisher(&m, TOKENS) < eight);
 }
 
 static void the_disk_has_room(void **state)
@@ -106,7 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_of_the_file),
-        cmocka_unit_test(fisher_takes_passes_of_its_own),
+        cmocka_unit_test(passes),
         cmocka_unit_test(the_disk_has_room),
         cmocka_unit_test(an_import_takes_room),
         cmocka_unit_test(the_disk_is_that_of_the_file),

@@ -75,7 +75,7 @@ void job_expect(struct job *j)
                  [JOB_SEARCH] = o->cushion == TFT_CUSHION_NONE ? 0 : rounds * o->cushion_max,
                  [JOB_TRY] = 2.5,
                  [JOB_BITS] = o->bits_search ? 30 : 0,
-                 [JOB_QUANTIZE] = low_bits ? 5 : 1.5,
+                 [JOB_QUANTIZE] = low_bits ? 15 : 1.5,
                  [JOB_RANGES] = 1,
                  [JOB_TUNE] = o->tune == TFT_TUNE_NONE ? 0 : 10.0 * o->tune_epochs + 2,
                  [JOB_SYSTEM] = 0.1 * (double)o->n_system,
