@@ -1,8 +1,8 @@
 #include "tools/quantize/plan.h"
 
 /* In float passes over the calibration text at the machine's peak: 12 minutes on one core of 176
-   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). A plain file (--gguf) has
-   no prefix, ranges or trials. GPTQ takes 16 minutes more on two cores of 115 GFLOP/s: products
+   GFLOP/s, with 8,192 tokens and 1.1 B parameters (tools/lab/accuracy.md). A plain file (--gguf)
+   has no prefix, ranges or trials. GPTQ takes 16 minutes more on two cores of 115 GFLOP/s: products
    reach two thirds of the peak, and a third of the time goes into everything else. */
 enum { PASSES = 7, PLAIN_PASSES = 3, GPTQ_PASSES = 14 };
 

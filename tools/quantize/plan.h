@@ -5,8 +5,8 @@
 #include "tools/quantize/options.h"
 #include "tools/quantize/tuffet_quantize.h"
 
-/* o: with bits and rotate. tokens: of the calibration text. plain: a file of --gguf. rewrites: steps
-   after quantize_temp() change the file, which is written once more (job/made.h). */
+/* o: with bits and rotate. tokens: of the calibration text. plain: a file of --gguf. rewrites:
+   steps after quantize_temp() change the file, which is written once more (job/made.h). */
 struct tft_quantize_plan quantize_plan_of(const struct tft_model *m, const struct quantize_opts *o,
                                           uint32_t tokens, bool plain, bool rewrites);
 

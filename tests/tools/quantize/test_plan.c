@@ -63,8 +63,8 @@ static void sizes_are_those_of_the_file(void **state)
     assert_int_equal(four.memory - eight.memory, sizeof(float) * PARAMS / LAYERS);
 }
 
-/* A plain file to nearest takes less than half of the time of a W8A8 file, and GPTQ twice that time,
-   in either (tinyllama, tools/lab/accuracy.md). */
+/* A plain file to nearest takes less than half of the time of a W8A8 file, and GPTQ twice that
+   time, in either (tinyllama, tools/lab/accuracy.md). */
 static void passes(void **state)
 {
     (void)state;

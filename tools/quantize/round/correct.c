@@ -7,8 +7,8 @@
 #include "port/port.h"
 #include "tools/quantize/array.h"
 
-/* Rows that are solved together, and places that are solved before their part is subtracted from
-   the other places of these rows, as a product of matrices. */
+/* ROWS rows are solved together. Places are solved in blocks: a product of matrices first subtracts
+   the part of all places that are solved already. */
 enum { ROWS = 64, BLOCK = 32 };
 
 /* The part of the way. Divergence in nats of stories15M (texts) / MiniMind2-Small (conversations),
@@ -30,7 +30,8 @@ static size_t channel_of(const struct metric *m, size_t column)
     return m->map ? m->map[column] : column;
 }
 
-/* y -= x part^T of minus part. y, x: [ROWS], n apart; part: [places, k] */
+/* y += x part^T, where part has numbers of L with their signs changed. y: [ROWS, places] and x:
+   [ROWS, k], with rows n apart; part: [places, k] */
 static void subtract(const struct correct_task *t, float *y, const float *x, const float *part,
                      size_t places, size_t k)
 {
@@ -46,8 +47,8 @@ static void subtract(const struct correct_task *t, float *y, const float *x, con
                                                       .K = k});
 }
 
-/* A block of u with the places outside. A row of places is ROWS numbers, so that loops over rows
-   are vectors. */
+/* Copies a block of u, transposed: the numbers of one place lie side by side, so that compilers
+   make vectors of a loop over rows. */
 static void load(float (*v)[ROWS], const float *u, size_t n, size_t places)
 {
     for (size_t i = 0; i < places; i++)
@@ -62,7 +63,7 @@ static void store(float *u, float (*v)[ROWS], size_t n, size_t places)
             u[row * n + i] = v[i][row];
 }
 
-/* z L^T = u in place. part: [BLOCK, n] scratch */
+/* Solves z L^T = u; z replaces u. part: [BLOCK, n] scratch */
 static void solve_up(const struct correct_task *t, float *u, float *part)
 {
     size_t n = t->m->n;
@@ -83,7 +84,7 @@ static void solve_up(const struct correct_task *t, float *u, float *part)
     }
 }
 
-/* v L = u in place. part: [BLOCK, n] scratch */
+/* Solves v L = u; v replaces u. part: [BLOCK, n] scratch */
 static void solve_down(const struct correct_task *t, float *u, float *part)
 {
     size_t n = t->m->n;
@@ -105,7 +106,7 @@ static void solve_down(const struct correct_task *t, float *u, float *part)
     }
 }
 
-/* v L D L^T = u in place. u: [ROWS, n] by place */
+/* Solves v L D L^T = u; v replaces u. u: [ROWS, n] by place */
 static void solve(const struct correct_task *t, float *u, float *part)
 {
     size_t n = t->m->n;
@@ -160,7 +161,7 @@ static void correct_rows(const struct correct_task *t, size_t first, size_t rows
         }
 }
 
-/* Threads take ROWS rows in turns. */
+/* Each thread corrects ROWS rows at a time. */
 static void correct_share(void *arg, int tid, int n_threads)
 {
     const struct correct_task *t = arg;
