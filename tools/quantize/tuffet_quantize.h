@@ -176,9 +176,10 @@ struct tft_quantize_opts {
     size_t n_loras;
     /* NULL, or the type of a plain GGUF file, which is made instead of a W8A8 model: "f32", "f16",
        "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q3_k", "q3_k_m", "q4_k", "q4_k_m", "q5_k",
-       "q5_k_m", "q6_k"; "keep": the weights stay as they are. Options of W8A8 files are errors
-       then, among them a `kv` with calibrated clips, calibrated orders or mixed keys, and kv_search
-       unless kv is fisher. The text is `calib`, or prose of the library. */
+       "q5_k_m", "q6_k"; "keep": the weights stay as they are. The first three expand quantized
+       tensors; with other types a tensor of as many bits or fewer stays. Options of W8A8 files are
+       errors then, among them a `kv` with calibrated clips, calibrated orders or mixed keys, and
+       kv_search unless kv is fisher. The text is `calib`, or prose of the library. */
     const char *gguf;
 };
 

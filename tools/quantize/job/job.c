@@ -67,7 +67,8 @@ void job_expect(struct job *j)
 {
     const struct tft_quantize_opts *o = j->o;
     double rounds = o->cushion == TFT_CUSHION_EXHAUSTIVE ? 500 : 50;
-    bool low_bits = o->bits || o->bits_search;
+    bool nearest = o->rounding == TFT_ROUND_NEAREST || o->rounding == TFT_ROUND_AWQ,
+         gptq = (o->bits || o->bits_search) && !nearest;
     j->done = (struct job_done){
         .left = {[JOB_IMPORT] = 0.2,
                  [JOB_TEXT] = o->calib ? 0.1 : 1,
@@ -75,7 +76,7 @@ void job_expect(struct job *j)
                  [JOB_SEARCH] = o->cushion == TFT_CUSHION_NONE ? 0 : rounds * o->cushion_max,
                  [JOB_TRY] = 2.5,
                  [JOB_BITS] = o->bits_search ? 30 : 0,
-                 [JOB_QUANTIZE] = low_bits ? 15 : 1.5,
+                 [JOB_QUANTIZE] = gptq ? 15 : 1.5,
                  [JOB_RANGES] = 1,
                  [JOB_TUNE] = o->tune == TFT_TUNE_NONE ? 0 : 10.0 * o->tune_epochs + 2,
                  [JOB_SYSTEM] = 0.1 * (double)o->n_system,
